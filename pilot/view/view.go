@@ -1,0 +1,61 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pkg/cell"
+)
+
+// The properties of a view, in the order of View.props.
+const (
+	PropType cell.Prop = iota
+	PropNamespace
+	PropClusterID
+	PropNetwork
+	PropNetworkView
+	PropNodeName
+	PropServiceAccount
+	PropLocality
+	PropFamily
+	PropIPs
+	PropLabels // restricted to tested labels
+	PropTelemetryLabels
+	PropSidecar // which Sidecar object applies
+	PropTargets
+	PropProfile
+	PropVersion
+	PropInterception
+	PropDNSCapture
+	PropGenerator
+	PropDNSDomain
+	PropMeta // the metadata that only listeners and rare features read, as one canonical string
+	PropMeta2
+	numProps
+)
+
+// View is the values of the properties of one class of proxies. It is immutable.
+type View struct {
+	proxy    *Proxy
+	family   Family
+	locality string
+	labels   map[string]string
+	// telemetry holds the labels that name the workload in metrics.
+	telemetry map[string]string
+	sidecar   *model.Sidecar
+	targets   []model.ServiceTarget
+	nodeName  string
+	props     [numProps]string
+}
+
+// Project implements cell.Env.
+func (v *View) Project(m cell.Mask) string {
+	var b strings.Builder
+	for p := range numProps {
+		if m.Has(p) {
+			b.WriteString(v.props[p])
+			b.WriteByte(0)
+		}
+	}
+	return b.String()
+}
