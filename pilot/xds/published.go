@@ -1,0 +1,54 @@
+package xds
+
+import (
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
+	"github.com/mizzen-mesh/mizzen/pkg/cell"
+	"github.com/mizzen-mesh/mizzen/pkg/store"
+	"github.com/mizzen-mesh/mizzen/pkg/wire"
+)
+
+// Resource is one encoded resource. Equal resources are one object, however many classes of proxies hold them.
+type Resource struct {
+	Name    string
+	Version string // content hash
+	Body    wire.Rope // the resource message's bytes
+	// Wrapped is the delta form: a discovery Resource message {name, version, Any} as it stands in
+	// DeltaDiscoveryResponse.resources, tag and length included.
+	Wrapped wire.Rope
+	// Any is the state-of-the-world form: the google.protobuf.Any as it stands in DiscoveryResponse.resources, tag
+	// and length included.
+	Any wire.Rope
+	// Clusters are, for routes and listeners, the names of the clusters that traffic may be sent to; for others nil.
+	Clusters []string
+	// Origin are the rows that made the resource, for NACK attribution and provenance.
+	Origin func() []cell.Key
+}
+
+// State is what one bundle (the resources of one slot for one class of proxies) holds at one generation. It is
+// immutable.
+type State struct {
+	Slot *translate.Slot
+	// Gen counts the bundle's states from 1.
+	Gen uint64
+	// Items maps names to resources. In a slot asked for by name, a name that somebody asked for and that does not
+	// exist is present with a nil resource.
+	Items store.Table[*Resource]
+	// Recent holds the names that changed, appeared or went in the last generations, oldest first; the last entry made
+	// this state. A holder of generation g is brought up to date by the entries with Gen > g, if they reach back to
+	// g+1; else by comparing Items.
+	Recent []Delta
+}
+
+// Delta is the names that differ between a generation and the one before.
+type Delta struct {
+	Gen   uint64
+	Names []string
+}
+
+// Published is what a session may send now: for each type the states of its slots, all of one PushContext.
+type Published struct {
+	// Generation is the PushContext's, and Version the text that state-of-the-world responses carry.
+	Generation uint64
+	Version    string
+	Types      map[string][]*State // by type URL
+}
