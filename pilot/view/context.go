@@ -99,8 +99,13 @@ func (c *Context) DNSCapture() bool {
 	return c.view.props[PropDNSCapture] == "true"
 }
 
-// Meta returns a metadata value as a string ("" if absent; numbers and booleans in JSON form).
+// Meta returns a metadata value as a string ("" if absent; numbers and booleans in JSON form). Keys that name the
+// single proxy (NAME, WORKLOAD_NAME, ...) make the result the proxy's own.
 func (c *Context) Meta(key string) string {
-	c.use(PropMeta)
+	if ownMeta(key) {
+		c.use(PropOwnMeta)
+	} else {
+		c.use(PropMeta)
+	}
 	return metaString(c.view.proxy.Metadata, key)
 }

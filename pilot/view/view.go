@@ -29,8 +29,8 @@ const (
 	PropDNSCapture
 	PropGenerator
 	PropDNSDomain
-	PropMeta // the metadata that only listeners and rare features read, as one canonical string
-	PropMeta2
+	PropMeta    // the metadata that replicas of a workload have in common, as one canonical string
+	PropOwnMeta // the metadata that names the single proxy or its workload
 	numProps
 )
 

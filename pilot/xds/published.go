@@ -10,7 +10,7 @@ import (
 // Resource is one encoded resource. Equal resources are one object, however many classes of proxies hold them.
 type Resource struct {
 	Name    string
-	Version string // content hash
+	Version string    // content hash
 	Body    wire.Rope // the resource message's bytes
 	// Wrapped is the delta form: a discovery Resource message {name, version, Any} as it stands in
 	// DeltaDiscoveryResponse.resources, tag and length included.

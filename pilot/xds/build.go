@@ -1,0 +1,170 @@
+package xds
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"weak"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
+	"github.com/mizzen-mesh/mizzen/pilot/view"
+	"github.com/mizzen-mesh/mizzen/pkg/cell"
+	"github.com/mizzen-mesh/mizzen/pkg/wire"
+)
+
+// built is the value of a unit's cell.
+type built struct {
+	resources []*Resource
+	err       error
+}
+
+// unitList is the value of a slot's list cell.
+type unitList struct{ units []any }
+
+func sameUnits(a, b any) bool {
+	x, y := a.(*unitList).units, b.(*unitList).units
+	if len(x) != len(y) {
+		return false
+	}
+	for i := range x {
+		if x[i] != y[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func sameBuilt(a, b any) bool {
+	x, y := a.(*built), b.(*built)
+	if (x.err == nil) != (y.err == nil) || x.err != nil && x.err.Error() != y.err.Error() || len(x.resources) != len(y.resources) {
+		return false
+	}
+	for i := range x.resources {
+		if x.resources[i] != y.resources[i] { // interned: equal resources are one object
+			return false
+		}
+	}
+	return true
+}
+
+// validator is what generated message types offer.
+type validator interface{ ValidateAll() error }
+
+// build runs a slot's generator for one unit. A panic or an invalid message is that unit's error and nobody else's.
+func (e *Engine) build(s *slotState, c *view.Context, arg any) (b *built) {
+	defer func() {
+		if p := recover(); p != nil {
+			stack := make([]byte, 4096)
+			stack = stack[:runtime.Stack(stack, false)]
+			b = &built{err: fmt.Errorf("%s %v: generator panicked: %v\n%s", s.Name, arg, p, stack)}
+		}
+	}()
+	messages, err := s.Build(c, arg)
+	if err != nil {
+		return &built{err: fmt.Errorf("%s %v: %w", s.Name, arg, err)}
+	}
+	b = &built{resources: make([]*Resource, 0, len(messages))}
+	for _, m := range messages {
+		if err := validate(m.Proto); err != nil {
+			return &built{err: fmt.Errorf("%s %s: %w", s.Name, m.Name, err)}
+		}
+		body, err := translate.Encode(m)
+		if err != nil {
+			return &built{err: fmt.Errorf("%s: %w", s.Name, err)}
+		}
+		b.resources = append(b.resources, e.interner.resource(s.TypeURL, m.Name, body))
+	}
+	return b
+}
+
+func validate(m proto.Message) error {
+	if v, ok := m.(validator); ok {
+		return v.ValidateAll()
+	}
+	return nil
+}
+
+// interner keeps one object for equal resources. Entries go when nobody holds the resource.
+type interner struct {
+	mu   sync.Mutex
+	held map[internKey]weak.Pointer[Resource]
+}
+
+type internKey struct {
+	typeURL, name string
+	sum           wire.Sum
+	size          int
+}
+
+func newInterner() *interner { return &interner{held: map[internKey]weak.Pointer[Resource]{}} }
+
+func (i *interner) resource(typeURL, name string, body wire.Rope) *Resource {
+	k := internKey{typeURL, name, body.Hash(), body.Len()}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if w, ok := i.held[k]; ok {
+		if r := w.Value(); r != nil {
+			return r
+		}
+	}
+	r := newResource(typeURL, name, body, k.sum)
+	i.held[k] = weak.Make(r)
+	runtime.AddCleanup(r, i.forget, k)
+	return r
+}
+
+func (i *interner) forget(k internKey) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if w, ok := i.held[k]; ok && w.Value() == nil {
+		delete(i.held, k)
+	}
+}
+
+// Field numbers of the envelope messages.
+const (
+	anyTypeURL, anyValue                       protowire.Number = 1, 2
+	resourceVersion, resourceAny, resourceName protowire.Number = 1, 2, 3
+	responseResources, deltaResponseResources  protowire.Number = 2, 2
+)
+
+// newResource wraps body once for both protocols.
+func newResource(typeURL, name string, body wire.Rope, sum wire.Sum) *Resource {
+	var a wire.Builder
+	a.String(anyTypeURL, typeURL)
+	a.Field(anyValue, body)
+	message := a.Done()
+
+	r := &Resource{Name: name, Version: sum.String(), Body: body}
+	var sotw wire.Builder
+	sotw.Field(responseResources, message)
+	r.Any = sotw.Done()
+
+	var inner wire.Builder
+	inner.String(resourceVersion, r.Version)
+	inner.Field(resourceAny, message)
+	inner.String(resourceName, name)
+	var delta wire.Builder
+	delta.Field(deltaResponseResources, inner.Done())
+	r.Wrapped = delta.Done()
+	return r
+}
+
+// define registers the slot's two kinds of cells.
+func (e *Engine) define(s *slotState) {
+	if s.Units != nil {
+		e.graph.Define(s.unitsKind, func(rec *cell.Recorder, _ cell.ID, env cell.Env) any {
+			return &unitList{s.Units(e.context(rec, env))}
+		}, sameUnits)
+	}
+	e.graph.Define(s.buildKind, func(rec *cell.Recorder, id cell.ID, env cell.Env) any {
+		return e.build(s, e.context(rec, env), id.Arg)
+	}, sameBuilt)
+}
+
+func (e *Engine) context(rec *cell.Recorder, env cell.Env) *view.Context {
+	return view.NewContext(e.pc, rec, e.graph, env.(*view.View))
+}
