@@ -1,5 +1,7 @@
 package view
 
+import "github.com/mizzen-mesh/mizzen/pilot/model"
+
 func (s *Scope) find(host string) *ScopedService {
 	for _, x := range s.Services {
 		if x.Host == host {
@@ -10,3 +12,8 @@ func (s *Scope) find(host string) *ScopedService {
 }
 
 func (c *Context) scope() *Scope { return nil }
+
+// SelectSidecar returns the Sidecar object that applies to a proxy, or nil.
+func SelectSidecar(r *model.Reader, namespace string, labels map[string]string, typ Type) *model.Sidecar {
+	return nil
+}
