@@ -51,7 +51,7 @@ get_etcd() {
 get_golangci_lint() {
   local v
   v=$(version_of lint github.com/golangci/golangci-lint/v2)
-  has golangci-lint "$v" version && return
+  has golangci-lint "${v#v}" version && return
   build lint golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "-X main.version=$v"
 }
 
