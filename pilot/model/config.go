@@ -45,6 +45,8 @@ type DestinationRule struct {
 	Private bool
 	// Selector is the workload selector, nil if there is none.
 	Selector map[string]string
+	// Pools says in which lookups the rule takes part.
+	Pools RulePool
 }
 
 // Sidecar is a Sidecar object.

@@ -43,6 +43,13 @@ func (r *Reader) Objects(k Kind, namespace string) []*Object {
 	return out
 }
 
+// HasObjects tells whether any namespace holds an object of that kind. Ask it before a lookup by the proxy's namespace:
+// where there is none, the namespace need not be looked at.
+func (r *Reader) HasObjects(k Kind) bool {
+	r.read(TableObjects, string(k))
+	return r.pc.objects[k].Len() > 0
+}
+
 // Service returns the service, or nil.
 func (r *Reader) Service(k ServiceKey) *Service {
 	r.read(TableService, k.String())
@@ -124,7 +131,7 @@ func (r *Reader) VisibleVirtualServices(namespace string) (exported, public []*V
 }
 
 // DestinationRules returns the candidate rules for a host in all namespaces: those for exactly host, then those of the
-// wildcards that match it, most specific first. Which of them applies to a proxy is PickDestinationRule's to say.
+// wildcards that match it, most specific first. Which of them applies to a proxy is RuleLookup's to say.
 func (r *Reader) DestinationRules(host string) []*DestinationRule {
 	r.read(TableDestinationRule, host)
 	out, _ := r.pc.rules.Get(host)

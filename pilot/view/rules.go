@@ -19,6 +19,10 @@ func (c *Context) InboundDestinationRule(host, serviceNamespace string) *model.D
 // first, then the namespace's, the mesh's, else PERMISSIVE.
 func (c *Context) InboundMTLS(port uint32) model.MTLSMode { return c.inboundMTLS(port) }
 
+// InboundPortMTLS returns the modes of the proxy's own ports that a policy sets by number, whether or not a service has
+// them.
+func (c *Context) InboundPortMTLS() map[uint32]model.MTLSMode { return c.inboundPortMTLS() }
+
 // NamespaceMTLS returns the mode a namespace's services can be expected to accept: the namespace's policy, else the
 // mesh's, else PERMISSIVE. Workload-level policies do not count.
 func (c *Context) NamespaceMTLS(namespace string) model.MTLSMode { return c.namespaceMTLS(namespace) }

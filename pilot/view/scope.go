@@ -17,6 +17,8 @@ type Scope struct {
 	Listeners []*EgressListener
 	// OutboundPolicy is the Sidecar's own, or the mesh's.
 	OutboundPolicy *networking.OutboundTrafficPolicy
+
+	byHost map[string]*ScopedService
 }
 
 // ScopedService is a service as a scope sees it.
@@ -32,11 +34,31 @@ type EgressListener struct {
 	// Spec is nil for the listener of the default scope.
 	Spec            *networking.IstioEgressListener
 	Services        []*ScopedService
-	VirtualServices []*model.VirtualService
+	VirtualServices []*model.VirtualService // bound to the mesh, in order of precedence
+
+	routes routeIndex
 }
 
 // Find returns the scope's service for a host, or nil.
 func (s *Scope) Find(host string) *ScopedService { return s.find(host) }
 
-// Scope returns the proxy's egress scope.
+// VirtualServicesFor returns the listener's rules that have a host which covers host, those of the most specific host
+// first, rules of one host in their order. The slice is shared: it must not be modified.
+func (s *Scope) VirtualServicesFor(l *EgressListener, host string) []*model.VirtualService {
+	return l.routes.find(host)
+}
+
+// ListenerForPort returns the egress listener that serves a port: the first that has no port or exactly this one, nil
+// if there is none.
+func (s *Scope) ListenerForPort(port uint32) *EgressListener {
+	for _, l := range s.Listeners {
+		if n := l.Spec.GetPort().GetNumber(); l.Spec.GetPort() == nil || n == port && n != 0 {
+			return l
+		}
+	}
+	return nil
+}
+
+// Scope returns the proxy's egress scope. Whoever asks is computed anew when anything in the scope changes; what needs
+// one service only reads that by its key.
 func (c *Context) Scope() *Scope { return c.scope() }
