@@ -107,6 +107,9 @@ func (b *Builder) applyObjects(c *commit, events []Event) {
 	}
 	for k, x := range txns {
 		tables[k] = x.Commit()
+		if (tables[k].Len() > 0) != (c.prev.objects[k].Len() > 0) {
+			c.touch(TableObjects, string(k))
+		}
 	}
 	c.next.objects = tables
 }

@@ -66,6 +66,13 @@ func (c *Context) TelemetryLabels() map[string]string {
 	return c.view.telemetry
 }
 
+// Canonical returns the workload's canonical name and revision as its labels give them. It splits less than
+// TelemetryLabels.
+func (c *Context) Canonical() (name, revision string) {
+	c.use(PropCanonical)
+	return c.view.telemetry[labelCanonicalName], c.view.telemetry[labelCanonicalRevision]
+}
+
 // Sidecar returns the Sidecar object that applies to the proxy, or nil.
 func (c *Context) Sidecar() *model.Sidecar { c.use(PropSidecar); return c.view.sidecar }
 
@@ -102,10 +109,6 @@ func (c *Context) DNSCapture() bool {
 // Meta returns a metadata value as a string ("" if absent; numbers and booleans in JSON form). Keys that name the
 // single proxy (NAME, WORKLOAD_NAME, ...) make the result the proxy's own.
 func (c *Context) Meta(key string) string {
-	if ownMeta(key) {
-		c.use(PropOwnMeta)
-	} else {
-		c.use(PropMeta)
-	}
+	c.use(metaProp(key))
 	return metaString(c.view.proxy.Metadata, key)
 }

@@ -25,6 +25,9 @@ const (
 	labelNetwork        = "topology.istio.io/network"
 	labelHostname       = "kubernetes.io/hostname"
 	labelTestVM         = "istio.io/test-vm"
+
+	labelCanonicalName     = "service.istio.io/canonical-name"
+	labelCanonicalRevision = "service.istio.io/canonical-revision"
 )
 
 // Of returns the view of a proxy: what its workload, its node and the rows say about it.
@@ -55,7 +58,7 @@ func Of(r *model.Reader, p *Proxy) *View {
 
 func telemetryLabels() []string {
 	return []string{
-		"app", "version", "service.istio.io/canonical-name", "service.istio.io/canonical-revision",
+		"app", "version", labelCanonicalName, labelCanonicalRevision,
 		"app.kubernetes.io/name", "app.kubernetes.io/version",
 	}
 }
@@ -163,8 +166,11 @@ func (v *View) setProps() {
 	}
 	set(PropInterception, mode)
 	set(PropDNSCapture, metaString(p.Metadata, "DNS_CAPTURE"))
-	set(PropMeta, metaText(p, false))
-	set(PropOwnMeta, metaText(p, true))
+	for _, k := range [...]cell.Prop{PropMeta, PropOwnMeta, PropSettings} {
+		set(k, metaText(p, k))
+	}
+	set(PropProxyConfig, metaString(p.Metadata, proxyConfigKey))
+	set(PropCanonical, v.telemetry[labelCanonicalName]+"/"+v.telemetry[labelCanonicalRevision])
 }
 
 // ownMeta tells whether a metadata key names the single proxy or its workload, or is carried by another property.
@@ -177,11 +183,40 @@ func ownMeta(key string) bool {
 	return false
 }
 
-// metaText is the metadata whose keys are, or are not, the proxy's own.
-func metaText(p *Proxy, own bool) string {
+const proxyConfigKey = "PROXY_CONFIG"
+
+// settingMeta tells whether a metadata key says how the proxy's listeners and clusters are to work. Few proxies give
+// any, so that asking for one does not split classes.
+func settingMeta(key string) bool {
+	switch key {
+	case "IDLE_TIMEOUT", "HTTP10", "INBOUND_LISTENER_EXACT_BALANCE", "OUTBOUND_LISTENER_EXACT_BALANCE", "HTTP_PROXY_PORT",
+		"UNPRIVILEGED_POD", "ENVOY_STATUS_PORT", "ENVOY_PROMETHEUS_PORT", "ENVOY_METRICS_TLS_PORT", "MESH_ID",
+		"ENABLE_HBONE", "DISABLE_HBONE_SEND", "DNS_AUTO_ALLOCATE", "DNS_PROXY_ADDR", "credential", "file-credential",
+		"TLS_SERVER_CERT_CHAIN", "TLS_SERVER_KEY", "TLS_SERVER_ROOT_CERT",
+		"TLS_CLIENT_CERT_CHAIN", "TLS_CLIENT_KEY", "TLS_CLIENT_ROOT_CERT":
+		return true
+	}
+	return false
+}
+
+// metaProp returns the property that carries a metadata key.
+func metaProp(key string) cell.Prop {
+	switch {
+	case key == proxyConfigKey:
+		return PropProxyConfig
+	case settingMeta(key):
+		return PropSettings
+	case ownMeta(key):
+		return PropOwnMeta
+	}
+	return PropMeta
+}
+
+// metaText is the metadata that property prop carries, as canonical text.
+func metaText(p *Proxy, prop cell.Prop) string {
 	part := map[string]any{}
 	for k, val := range p.Metadata.GetFields() {
-		if ownMeta(k) == own {
+		if metaProp(k) == prop {
 			part[k] = val.AsInterface()
 		}
 	}

@@ -29,8 +29,11 @@ const (
 	PropDNSCapture
 	PropGenerator
 	PropDNSDomain
-	PropMeta    // the metadata that replicas of a workload have in common, as one canonical string
-	PropOwnMeta // the metadata that names the single proxy or its workload
+	PropMeta        // the metadata that replicas of a workload have in common, as one canonical string
+	PropOwnMeta     // the metadata that names the single proxy or its workload
+	PropSettings    // the metadata that sets how listeners and clusters work; seldom given
+	PropProxyConfig // the metadata PROXY_CONFIG
+	PropCanonical   // the canonical name and revision of the workload
 	numProps
 )
 
