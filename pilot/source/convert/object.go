@@ -1,0 +1,205 @@
+package convert
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
+)
+
+type typed interface {
+	metav1.Object
+	runtime.Object
+}
+
+// FromTree converts the JSON tree of an object of an Istio kind.
+func (r *Resource) FromTree(tree map[string]any, unknown Unknown) (*model.Object, *FieldError) {
+	o, err := r.header(tree, unknown)
+	if err != nil {
+		return nil, err
+	}
+	spec := r.newSpec()
+	if err := r.part(spec, tree, "spec", unknown); err != nil {
+		return nil, err
+	}
+	o.Spec = spec
+	if tree["status"] != nil && tree["status"] != "" {
+		status := r.newStatus()
+		// Status is written by controllers: a newer field is no mistake, and a broken one must not cost the spec.
+		if err := r.part(status, tree, "status", IgnoreUnknown); err == nil && proto.Size(status) > 0 {
+			o.Status = status
+		}
+	}
+	return o, nil
+}
+
+func (r *Resource) part(m proto.Message, tree map[string]any, name string, unknown Unknown) *FieldError {
+	switch p := tree[name].(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		return Message(m, p, name, unknown)
+	default:
+		return typeError(name, "an object", p)
+	}
+}
+
+func (r *Resource) header(tree map[string]any, unknown Unknown) (*model.Object, *FieldError) {
+	md, ok := tree["metadata"].(map[string]any)
+	if !ok {
+		return nil, &FieldError{"metadata", "missing"}
+	}
+	o := &model.Object{}
+	o.Kind = r.Kind
+	for field, to := range map[string]*string{"name": &o.Name, "namespace": &o.Namespace, "resourceVersion": &o.ResourceVersion} {
+		if md[field] == nil {
+			continue
+		}
+		if *to, ok = md[field].(string); !ok {
+			return nil, typeError("metadata."+field, "a string", md[field])
+		}
+	}
+	o.Generation, _ = md["generation"].(int64)
+	if s, ok := md["creationTimestamp"].(string); ok {
+		o.Created, _ = time.Parse(time.RFC3339, s)
+		o.Created = o.Created.UTC()
+	}
+	var err *FieldError
+	if o.Labels, err = stringMap(md["labels"], "metadata.labels"); err != nil {
+		return nil, err
+	}
+	if o.Annotations, err = stringMap(md["annotations"], "metadata.annotations"); err != nil {
+		return nil, err
+	}
+	o.Annotations = keptAnnotations(o.Annotations)
+	if unknown == RejectUnknown {
+		for _, k := range sortedKeys(tree) {
+			switch k {
+			case "apiVersion", "kind", "metadata", "spec", "status":
+			default:
+				return nil, &FieldError{k, "unknown field"}
+			}
+		}
+	}
+	return o, r.checkName(o)
+}
+
+func (r *Resource) checkName(o *model.Object) *FieldError {
+	switch {
+	case o.Name == "":
+		return &FieldError{"metadata.name", "missing"}
+	case strings.Contains(o.Name, "/"):
+		return &FieldError{"metadata.name", "must not contain /"}
+	case strings.Contains(o.Namespace, "/"):
+		return &FieldError{"metadata.namespace", "must not contain /"}
+	}
+	if !r.Namespaced {
+		o.Namespace = ""
+	}
+	return nil
+}
+
+func stringMap(in any, path string) (map[string]string, *FieldError) {
+	if in == nil {
+		return nil, nil
+	}
+	tree, ok := in.(map[string]any)
+	if !ok {
+		return nil, typeError(path, "a map", in)
+	}
+	if len(tree) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]string, len(tree))
+	for _, k := range sortedKeys(tree) {
+		s, ok := tree[k].(string)
+		if !ok {
+			return nil, typeError(path+"["+k+"]", "a string", tree[k])
+		}
+		out[k] = s
+	}
+	return out, nil
+}
+
+// FromJSON converts the JSON text of an object that is not of an Istio kind. Unknown fields outside status are mistakes
+// for kinds that people write, if unknown says so.
+func (r *Resource) FromJSON(data []byte, unknown Unknown) (*model.Object, *FieldError) {
+	v := r.newTyped()
+	strict, err := kjson.UnmarshalStrict(data, v)
+	if err != nil {
+		return nil, jsonError(err)
+	}
+	if unknown == RejectUnknown && r.UserWritten {
+		for _, e := range strict {
+			if fe := jsonError(e); !strings.HasPrefix(fe.Path, "status") && !strings.HasPrefix(fe.Path, "metadata") {
+				return nil, fe
+			}
+		}
+	}
+	return r.FromTyped(v)
+}
+
+// jsonError finds the field in the text of an error of sigs.k8s.io/json, whose errors carry it no other way.
+func jsonError(err error) *FieldError {
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	if rest, ok := strings.CutPrefix(text, "unknown field \""); ok {
+		return &FieldError{strings.TrimSuffix(rest, "\""), "unknown field"}
+	}
+	if rest, ok := strings.CutPrefix(text, "cannot unmarshal "); ok {
+		// "string into Go struct field ServicePort.spec.ports.port of type int32"
+		got, where, _ := strings.Cut(rest, " into Go struct field ")
+		where, want, ok := strings.Cut(where, " of type ")
+		if _, path, found := strings.Cut(where, "."); ok && found {
+			return &FieldError{path, "a " + got + " is not a " + want}
+		}
+	}
+	return &FieldError{"", text}
+}
+
+// FromTyped converts a typed Kubernetes or Gateway API object. The object is handed over: it is stripped in place to
+// what the model reads, and becomes the Spec.
+func (r *Resource) FromTyped(v metav1.Object) (*model.Object, *FieldError) {
+	if !r.Namespaced {
+		v.SetNamespace("")
+	}
+	o := &model.Object{
+		ObjectKey:       model.ObjectKey{Kind: r.Kind, Namespace: v.GetNamespace(), Name: v.GetName()},
+		Generation:      v.GetGeneration(),
+		ResourceVersion: v.GetResourceVersion(),
+		Created:         v.GetCreationTimestamp().Time,
+	}
+	if !o.Created.IsZero() {
+		o.Created = o.Created.UTC()
+	}
+	if err := r.checkName(o); err != nil {
+		return nil, err
+	}
+	strip(v)
+	o.Labels, o.Annotations = v.GetLabels(), v.GetAnnotations()
+	o.Spec = v
+	return o, nil
+}
+
+// lastApplied is kubectl's copy of the whole object. Nothing reads it, and it doubles an object's size.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+func keptAnnotations(in map[string]string) map[string]string {
+	delete(in, lastApplied)
+	if len(in) == 0 {
+		return nil
+	}
+	return in
+}
+
+// SetNamespace moves o, which nobody else holds yet, to a namespace.
+func SetNamespace(o *model.Object, namespace string) {
+	if m, ok := o.Spec.(metav1.Object); ok {
+		m.SetNamespace(namespace)
+	}
+	o.Namespace = namespace
+}
