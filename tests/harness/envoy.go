@@ -122,7 +122,7 @@ func prepareEnvoy(opts EnvoyOptions) (*Envoy, error) {
 	e.command = command{path: path, log: filepath.Join(e.dir, "envoy.log"), args: append([]string{
 		"--config-path", file, "--admin-address-path", e.adminFile(), "--disable-hot-restart",
 		"--concurrency", strconv.Itoa(opts.Concurrency), "--log-level", opts.LogLevel,
-		"--log-format", "[%Y-%m-%d %T.%e][%l][%n] %v",
+		"--log-format", "[%Y-%m-%d %T.%e][%l][%n] %v", "--log-format-escaped",
 	}, opts.Args...)}
 	return e, nil
 }
