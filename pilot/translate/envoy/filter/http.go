@@ -1,0 +1,102 @@
+package filter
+
+import (
+	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
+	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
+	grpcstatsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_stats/v3"
+	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	sessionv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/stateful_session/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	udpa "github.com/cncf/xds/go/udpa/type/v1"
+	alpn "istio.io/api/envoy/config/filter/http/alpn/v2alpha1"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
+)
+
+// httpFilters returns a chain's HTTP filters in their fixed order (translation-l4 §5.6).
+func (s *Set) httpFilters(o HTTP) []*hcmv3.HttpFilter {
+	var out []*hcmv3.HttpFilter
+	add := func(name string, m proto.Message) {
+		out = append(out, &hcmv3.HttpFilter{
+			Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: s.Pack(m)},
+		})
+	}
+	exchange := s.c.Settings().EnableMetadataExchange && !s.stock
+	if exchange {
+		add(nameExchange, s.peerMetadata(o.Direction))
+	}
+	out = append(out, o.Policy.Custom...)
+	out = append(out, o.Policy.Authn...)
+	out = append(out, o.Policy.Authz...)
+	if o.Protocol == model.GRPCWeb {
+		add(nameGRPCWeb, &grpcwebv3.GrpcWeb{})
+	}
+	add(nameGRPCStats, &grpcstatsv3.FilterConfig{
+		EmitFilterState:              true,
+		PerMethodStatSpecifier:       &grpcstatsv3.FilterConfig_StatsForAllMethods{StatsForAllMethods: wrapperspb.Bool(false)},
+		EnableUpstreamStats:          false,
+		ReplaceDotsInGrpcServiceName: false,
+	})
+	if o.Direction == Outbound && !s.stock {
+		add(nameALPN, alpnOverrides())
+	}
+	add(nameFault, &faultv3.HTTPFault{})
+	add(nameCORS, &corsv3.Cors{})
+	for _, m := range s.stats(o.Direction) {
+		add(nameStats, m)
+	}
+	if o.Direction == Outbound && s.c.Settings().EnablePersistentSessionFilter {
+		add(nameSession, &sessionv3.StatefulSession{})
+	}
+	add(nameRouter, &routerv3.Router{
+		SuppressEnvoyHeaders: s.ProxyConfig().GetProxyHeaders().GetEnvoyDebugHeaders().GetDisabled().GetValue(),
+	})
+	return out
+}
+
+// alpnOverrides is the ALPN that a request's upstream connection offers, by upstream protocol.
+func alpnOverrides() *alpn.FilterConfig {
+	return &alpn.FilterConfig{AlpnOverride: []*alpn.FilterConfig_AlpnOverride{
+		{UpstreamProtocol: alpn.FilterConfig_HTTP10, AlpnOverride: []string{"istio-http/1.0", "istio", "http/1.0"}},
+		{UpstreamProtocol: alpn.FilterConfig_HTTP11, AlpnOverride: []string{"istio-http/1.1", "istio", "http/1.1"}},
+		{UpstreamProtocol: alpn.FilterConfig_HTTP2, AlpnOverride: []string{"istio-h2", "istio", "h2"}},
+	}}
+}
+
+// peerMetadata is the exchange of workload names over headers. Its message type is not published, so it travels as a
+// TypedStruct.
+func (s *Set) peerMetadata(d Direction) *udpa.TypedStruct {
+	side := "upstream"
+	if d == Inbound {
+		side = "downstream"
+	}
+	headers := object(nil)
+	if d == Outbound && s.ProxyConfig().GetProxyHeaders().GetMetadataExchangeHeaders().GetMode() ==
+		meshconfig.ProxyConfig_ProxyHeaders_IN_MESH {
+		headers = object(map[string]*structpb.Value{"skip_external_clusters": structpb.NewBoolValue(true)})
+	}
+	return &udpa.TypedStruct{
+		TypeUrl: "type.googleapis.com/io.istio.http.peer_metadata.Config",
+		Value: &structpb.Struct{Fields: map[string]*structpb.Value{
+			side + "_discovery": list(
+				object(map[string]*structpb.Value{"istio_headers": object(nil)}),
+				object(map[string]*structpb.Value{"workload_discovery": object(nil)}),
+			),
+			side + "_propagation": list(object(map[string]*structpb.Value{"istio_headers": headers})),
+		}},
+	}
+}
+
+func object(fields map[string]*structpb.Value) *structpb.Value {
+	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
+}
+
+func list(v ...*structpb.Value) *structpb.Value {
+	return structpb.NewListValue(&structpb.ListValue{Values: v})
+}

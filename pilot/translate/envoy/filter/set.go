@@ -1,0 +1,106 @@
+package filter
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/view"
+	"github.com/mizzen-mesh/mizzen/pkg/cell"
+)
+
+// Direction is the direction of a listener's traffic as its workload sees it.
+type Direction uint8
+
+// The directions.
+const (
+	Outbound Direction = iota
+	Inbound
+)
+
+// kindProxyConfig is the cell of the effective ProxyConfig.
+const kindProxyConfig cell.Kind = 100
+
+// Define registers the package's cells.
+func Define(g *cell.Graph, pc func() *model.PushContext) {
+	g.Define(kindProxyConfig, func(rec *cell.Recorder, _ cell.ID, env cell.Env) any {
+		v, _ := env.(*view.View)
+		return parseProxyConfig(view.NewContext(pc(), rec, g, v))
+	}, func(a, b any) bool {
+		x, _ := a.(*meshconfig.ProxyConfig)
+		y, _ := b.(*meshconfig.ProxyConfig)
+		return proto.Equal(x, y)
+	})
+}
+
+// parseProxyConfig returns the proxy's own configuration, which its agent has merged over the mesh's already, or the
+// mesh's default for a proxy that states none.
+func parseProxyConfig(c *view.Context) *meshconfig.ProxyConfig {
+	text := c.Meta("PROXY_CONFIG")
+	if text == "" {
+		return c.Mesh().Config.GetDefaultConfig()
+	}
+	out := &meshconfig.ProxyConfig{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(text), out); err != nil {
+		return c.Mesh().Config.GetDefaultConfig()
+	}
+	return out
+}
+
+// Set makes the filters of one computation. Ask Err at the end.
+type Set struct {
+	c     *view.Context
+	mesh  *meshconfig.MeshConfig
+	stock bool
+	err   error
+	proxy *meshconfig.ProxyConfig
+	telem *telemetry
+}
+
+// New returns the filters for the context's proxy.
+func New(c *view.Context) *Set {
+	return &Set{c: c, mesh: c.Mesh().Config, stock: c.Stock()}
+}
+
+// Err returns what went wrong with any message packed so far.
+func (s *Set) Err() error { return s.err }
+
+// Stock tells whether the filters are for a stock Envoy.
+func (s *Set) Stock() bool { return s.stock }
+
+// Pack wraps m deterministically. Errors are kept for Err.
+func (s *Set) Pack(m proto.Message) *anypb.Any {
+	out := &anypb.Any{}
+	if err := anypb.MarshalFrom(out, m, proto.MarshalOptions{Deterministic: true}); err != nil && s.err == nil {
+		s.err = fmt.Errorf("pack %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return out
+}
+
+// ProxyConfig returns the configuration in force for the proxy; it is shared.
+func (s *Set) ProxyConfig() *meshconfig.ProxyConfig {
+	if s.proxy == nil {
+		s.proxy, _ = s.c.Cell(cell.ID{Kind: kindProxyConfig}).(*meshconfig.ProxyConfig)
+	}
+	return s.proxy
+}
+
+// idleTimeout returns the metadata IDLE_TIMEOUT, nil if it is not given.
+func (s *Set) idleTimeout() *durationpb.Duration {
+	text := s.c.Meta("IDLE_TIMEOUT")
+	if text == "" {
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return nil
+	}
+	return durationpb.New(d)
+}
