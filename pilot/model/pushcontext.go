@@ -26,6 +26,8 @@ type PushContext struct {
 	virtualServices store.Table[*VirtualService] // "namespace/name"
 	publicVS        []*VirtualService
 	exportedVS      store.Table[[]*VirtualService]
+	hostVS          store.Table[[]*VirtualService]  // host as written -> rules that name it, oldest first
+	wildcardVS      []string                        // wildcard hosts that rules name, most specific first
 	rules           store.Table[[]*DestinationRule] // host -> rules of all namespaces
 	wildcardRules   []string                        // wildcard hosts that have rules, most specific first
 	sidecars        store.Table[[]*Sidecar]         // namespace -> in order of selection

@@ -130,6 +130,23 @@ func (r *Reader) VisibleVirtualServices(namespace string) (exported, public []*V
 	return exported, r.pc.publicVS
 }
 
+// VirtualServicesOfHost returns the rules of all namespaces that have a host which covers host: those that name exactly
+// host, then those of the wildcards that cover it, most specific first, each oldest first. A rule that names several of
+// them is there several times. Who sees a rule is for the caller to check.
+func (r *Reader) VirtualServicesOfHost(host string) []*VirtualService {
+	r.read(TableVSHost, host)
+	out, _ := r.pc.hostVS.Get(host)
+	r.read(TableWildcardVS, "")
+	for _, w := range r.pc.wildcardVS {
+		if w != host && hostMatches(w, host) {
+			r.read(TableVSHost, w)
+			more, _ := r.pc.hostVS.Get(w)
+			out = append(out[:len(out):len(out)], more...)
+		}
+	}
+	return out
+}
+
 // DestinationRules returns the candidate rules for a host in all namespaces: those for exactly host, then those of the
 // wildcards that match it, most specific first. Which of them applies to a proxy is RuleLookup's to say.
 func (r *Reader) DestinationRules(host string) []*DestinationRule {

@@ -258,4 +258,6 @@ const (
 	TableTestedLabels                       // "": the label keys that some selector tests
 	TableGateways                           // network gateways: ""
 	TableNode                               // "name"
+	TableVSHost                             // "host": the virtual services that name exactly that host
+	TableWildcardVS                         // "": the set of wildcard hosts that virtual services name
 )

@@ -19,7 +19,9 @@ func (b *Builder) deriveVirtualServices(c *commit) {
 		return
 	}
 	x := c.next.virtualServices.Txn()
-	edits := visibleEdits{exported: map[string]*listEdit[*VirtualService]{}}
+	edits := visibleEdits{
+		exported: map[string]*listEdit[*VirtualService]{}, hosts: map[string]*listEdit[*VirtualService]{},
+	}
 	for row := range dirty {
 		old, had := x.Get(row)
 		now := prepareVirtualService(c.next, row)
@@ -112,57 +114,6 @@ func (v Visibility) equal(w Visibility) bool {
 		}
 	}
 	return true
-}
-
-// visibleEdits collects the changes of the lists of visible rules.
-type visibleEdits struct {
-	public   listEdit[*VirtualService]
-	exported map[string]*listEdit[*VirtualService]
-}
-
-// each calls f with the edit of every list that v stands in. Delegates stand in none.
-func (e *visibleEdits) each(v *VirtualService, f func(*listEdit[*VirtualService])) {
-	if len(v.Hosts) == 0 {
-		return
-	}
-	if v.ExportTo.Public {
-		f(&e.public)
-		return
-	}
-	for ns := range v.ExportTo.Namespaces {
-		if e.exported[ns] == nil {
-			e.exported[ns] = &listEdit[*VirtualService]{}
-		}
-		f(e.exported[ns])
-	}
-}
-
-func (e *visibleEdits) commit(c *commit) {
-	older := func(a, b *VirtualService) int { return Older(a.Object, b.Object) }
-	if !e.public.empty() {
-		c.next.publicVS = e.public.apply(c.prev.publicVS, older)
-		c.touch(TableVisibleVS, "*")
-	}
-	x := c.next.exportedVS.Txn()
-	for ns, edit := range e.exported {
-		list, _ := x.Get(ns)
-		setRows(x, ns, edit.apply(list, ownFirst(ns)))
-		c.touch(TableVisibleVS, ns)
-	}
-	c.next.exportedVS = x.Commit()
-}
-
-// ownFirst orders what namespace sees: its own private rules, then what others export to it, each by creation.
-func ownFirst(namespace string) func(a, b *VirtualService) int {
-	return func(a, b *VirtualService) int {
-		if own := a.Namespace == namespace; own != (b.Namespace == namespace) {
-			if own {
-				return -1
-			}
-			return 1
-		}
-		return Older(a.Object, b.Object)
-	}
 }
 
 // prepareVirtualService returns the rule of that row ready for use, or nil.

@@ -52,13 +52,39 @@ func (s *Scope) VirtualServicesFor(l *EgressListener, host string) []*model.Virt
 // if there is none.
 func (s *Scope) ListenerForPort(port uint32) *EgressListener {
 	for _, l := range s.Listeners {
-		if n := l.Spec.GetPort().GetNumber(); l.Spec.GetPort() == nil || n == port && n != 0 {
+		if servesPort(l.Spec, port) {
 			return l
 		}
 	}
 	return nil
 }
 
+func servesPort(l *networking.IstioEgressListener, port uint32) bool {
+	n := l.GetPort().GetNumber()
+	return l.GetPort() == nil || n == port && n != 0
+}
+
 // Scope returns the proxy's egress scope. Whoever asks is computed anew when anything in the scope changes; what needs
 // one service only reads that by its key.
 func (c *Context) Scope() *Scope { return c.scope() }
+
+// VirtualServicesFor returns what Scope.VirtualServicesFor gives for the egress listener spec (nil: the default one),
+// without reading the whole scope: only rules that cover host count, and the proxy's namespace only if it matters.
+func (c *Context) VirtualServicesFor(spec *networking.IstioEgressListener, host string) []*model.VirtualService {
+	return c.virtualServicesFor(spec, host)
+}
+
+// EgressSpec returns the egress listener of the proxy's Sidecar that serves a port, nil for the default one. The second
+// result tells whether there is a listener at all.
+func (c *Context) EgressSpec(port uint32) (*networking.IstioEgressListener, bool) {
+	sc := c.Sidecar()
+	if sc == nil || len(sc.Spec.GetEgress()) == 0 {
+		return nil, true
+	}
+	for _, l := range sc.Spec.GetEgress() {
+		if servesPort(l, port) {
+			return l, true
+		}
+	}
+	return nil, false
+}

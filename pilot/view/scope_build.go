@@ -43,33 +43,23 @@ type scopeBuilder struct {
 	rules            []*model.VirtualService
 }
 
-// visibleRules returns the rules for sidecars that the namespace sees, in order of precedence: its own private ones,
-// those exported to it, the public ones. Routes of the Gateway API in the namespace itself go first in each group, since
-// they are the consumer's own wish.
+// visibleRules returns the rules for sidecars that the namespace sees, in order of precedence.
 func (b *scopeBuilder) visibleRules() []*model.VirtualService {
 	exported, public := b.r.VisibleVirtualServices(b.out.Namespace)
 	out := make([]*model.VirtualService, 0, len(exported)+len(public))
 	for _, group := range [2][]*model.VirtualService{exported, public} {
-		first := len(out)
 		for _, v := range group {
 			if v.Bound(model.MeshGateway) {
 				out = append(out, v)
 			}
 		}
-		if b.r.Settings().UnifiedSidecarScope {
-			slices.SortStableFunc(out[first:], func(x, y *model.VirtualService) int {
-				return b.rank(x) - b.rank(y)
-			})
-		}
+	}
+	rank := precedence(b.out.Namespace, b.r.Settings().UnifiedSidecarScope)
+	compare := func(x, y *model.VirtualService) int { return rank(x) - rank(y) }
+	if !slices.IsSortedFunc(out, compare) {
+		slices.SortStableFunc(out, compare)
 	}
 	return out
-}
-
-func (b *scopeBuilder) rank(v *model.VirtualService) int {
-	if v.FromGatewayAPI && v.Namespace == b.out.Namespace {
-		return 0
-	}
-	return 1
 }
 
 // listener imports what spec names; a nil spec, or one that names nothing to leave out, imports all.
