@@ -1,19 +1,12 @@
 package convert
 
 import (
-	"encoding/base64"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // FieldError is a mistake at one field of an object.
@@ -44,11 +37,17 @@ func Message(m proto.Message, tree map[string]any, path string, unknown Unknown)
 
 type decoder struct{ unknown Unknown }
 
+type (
+	value      = protoreflect.Value
+	descriptor = protoreflect.FieldDescriptor
+)
+
 func (d *decoder) message(m protoreflect.Message, tree map[string]any, path string) *FieldError {
 	fields := m.Descriptor().Fields()
+	var chosen map[protoreflect.OneofDescriptor]string // what the tree sets of each oneof; m may hold another member
 	// Sorted, so that of two mistakes the same one is always reported.
 	for _, name := range sortedKeys(tree) {
-		at := path + "." + name
+		at := join(path, name)
 		fd := fields.ByJSONName(name)
 		if fd == nil {
 			fd = fields.ByTextName(name)
@@ -63,8 +62,14 @@ func (d *decoder) message(m protoreflect.Message, tree map[string]any, path stri
 		if in == nil && !takesNull(fd) {
 			continue
 		}
-		if o := fd.ContainingOneof(); o != nil && m.WhichOneof(o) != nil && m.WhichOneof(o) != fd && !o.IsSynthetic() {
-			return &FieldError{at, fmt.Sprintf("only one of %s and %s may be set", m.WhichOneof(o).JSONName(), name)}
+		if o := fd.ContainingOneof(); o != nil && !o.IsSynthetic() {
+			if other, ok := chosen[o]; ok {
+				return &FieldError{at, fmt.Sprintf("only one of %s and %s may be set", other, name)}
+			}
+			if chosen == nil {
+				chosen = map[protoreflect.OneofDescriptor]string{}
+			}
+			chosen[o] = name
 		}
 		v, skip, err := d.field(m, fd, in, at)
 		if err != nil {
@@ -77,11 +82,19 @@ func (d *decoder) message(m protoreflect.Message, tree map[string]any, path stri
 	return nil
 }
 
-func takesNull(fd protoreflect.FieldDescriptor) bool {
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func takesNull(fd descriptor) bool {
 	return fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Value" && !fd.IsList() && !fd.IsMap()
 }
 
-func (d *decoder) field(m protoreflect.Message, fd protoreflect.FieldDescriptor, in any, path string) (v protoreflect.Value, skip bool, err *FieldError) {
+// field decodes the value of one field. skip says that it is one to leave out.
+func (d *decoder) field(m protoreflect.Message, fd descriptor, in any, path string) (v value, skip bool, err *FieldError) {
 	switch {
 	case fd.IsList():
 		v, err = d.list(m.NewField(fd), fd, in, path)
@@ -90,10 +103,10 @@ func (d *decoder) field(m protoreflect.Message, fd protoreflect.FieldDescriptor,
 		v, err = d.mapping(m.NewField(fd), fd, in, path)
 		return v, false, err
 	}
-	return d.single(func() protoreflect.Value { return m.NewField(fd) }, fd, in, path)
+	return d.single(func() value { return m.NewField(fd) }, fd, in, path)
 }
 
-func (d *decoder) list(v protoreflect.Value, fd protoreflect.FieldDescriptor, in any, path string) (protoreflect.Value, *FieldError) {
+func (d *decoder) list(v value, fd descriptor, in any, path string) (value, *FieldError) {
 	items, ok := in.([]any)
 	if !ok {
 		return v, typeError(path, "a list", in)
@@ -115,7 +128,7 @@ func (d *decoder) list(v protoreflect.Value, fd protoreflect.FieldDescriptor, in
 	return v, nil
 }
 
-func (d *decoder) mapping(v protoreflect.Value, fd protoreflect.FieldDescriptor, in any, path string) (protoreflect.Value, *FieldError) {
+func (d *decoder) mapping(v value, fd descriptor, in any, path string) (value, *FieldError) {
 	tree, ok := in.(map[string]any)
 	if !ok {
 		return v, typeError(path, "a map", in)
@@ -141,12 +154,12 @@ func (d *decoder) mapping(v protoreflect.Value, fd protoreflect.FieldDescriptor,
 	return v, nil
 }
 
-func (d *decoder) single(mk func() protoreflect.Value, fd protoreflect.FieldDescriptor, in any, path string) (protoreflect.Value, bool, *FieldError) {
+func (d *decoder) single(mk func() value, fd descriptor, in any, path string) (value, bool, *FieldError) {
 	if fd.Message() == nil {
 		return scalar(fd, in, path, d.unknown)
 	}
 	v := mk()
-	if done, err := wellKnown(v.Message(), in, path, d.unknown); done || err != nil {
+	if done, err := d.wellKnown(v.Message(), in, path); done || err != nil {
 		return v, false, err
 	}
 	tree, ok := in.(map[string]any)
@@ -154,204 +167,6 @@ func (d *decoder) single(mk func() protoreflect.Value, fd protoreflect.FieldDesc
 		return v, false, typeError(path, "an object", in)
 	}
 	return v, false, d.message(v.Message(), tree, path)
-}
-
-// wellKnown decodes messages that have a JSON form of their own.
-func wellKnown(m protoreflect.Message, in any, path string, unknown Unknown) (bool, *FieldError) {
-	switch w := m.Interface().(type) {
-	case *durationpb.Duration:
-		s, ok := in.(string)
-		if !ok {
-			return true, typeError(path, "a duration such as 5s", in)
-		}
-		got, err := time.ParseDuration(s)
-		if err != nil {
-			return true, &FieldError{path, fmt.Sprintf("%q is not a duration such as 5s", s)}
-		}
-		proto.Merge(w, durationpb.New(got))
-		return true, nil
-	case *timestamppb.Timestamp:
-		s, ok := in.(string)
-		if !ok {
-			return true, typeError(path, "a time such as 2006-01-02T15:04:05Z", in)
-		}
-		got, err := time.Parse(time.RFC3339Nano, s)
-		if err != nil {
-			return true, &FieldError{path, fmt.Sprintf("%q is not a time such as 2006-01-02T15:04:05Z", s)}
-		}
-		proto.Merge(w, timestamppb.New(got))
-		return true, nil
-	case *structpb.Struct, *structpb.Value, *structpb.ListValue:
-		return true, structure(w, in, path)
-	}
-	if fd := wrapped(m); fd != nil {
-		v, _, err := scalar(fd, in, path, unknown)
-		if err == nil {
-			m.Set(fd, v)
-		}
-		return true, err
-	}
-	return false, nil
-}
-
-// wrapped returns the value field of a wrapper message (google.protobuf.BoolValue, ...), or nil.
-func wrapped(m protoreflect.Message) protoreflect.FieldDescriptor {
-	d := m.Descriptor()
-	if d.ParentFile().Path() != "google/protobuf/wrappers.proto" {
-		return nil
-	}
-	return d.Fields().ByName("value")
-}
-
-func structure(w any, in any, path string) *FieldError {
-	v, err := structpb.NewValue(in)
-	if err != nil {
-		return &FieldError{path, err.Error()}
-	}
-	switch w := w.(type) {
-	case *structpb.Value:
-		w.Kind = v.Kind
-	case *structpb.Struct:
-		if v.GetStructValue() == nil {
-			return typeError(path, "an object", in)
-		}
-		w.Fields = v.GetStructValue().Fields
-	case *structpb.ListValue:
-		if v.GetListValue() == nil {
-			return typeError(path, "a list", in)
-		}
-		w.Values = v.GetListValue().Values
-	}
-	return nil
-}
-
-// scalar decodes a value that is not a message. skip says that the value is one to leave out.
-func scalar(fd protoreflect.FieldDescriptor, in any, path string, unknown Unknown) (v protoreflect.Value, skip bool, err *FieldError) {
-	switch fd.Kind() {
-	case protoreflect.BoolKind:
-		switch b := in.(type) {
-		case bool:
-			return protoreflect.ValueOfBool(b), false, nil
-		case string: // a map key
-			if b == "true" || b == "false" {
-				return protoreflect.ValueOfBool(b == "true"), false, nil
-			}
-		}
-		return v, false, typeError(path, "true or false", in)
-	case protoreflect.StringKind:
-		if s, ok := in.(string); ok {
-			return protoreflect.ValueOfString(strings.ToValidUTF8(s, "\uFFFD")), false, nil
-		}
-		return v, false, typeError(path, "a string", in)
-	case protoreflect.BytesKind:
-		return bytesOf(in, path)
-	case protoreflect.EnumKind:
-		return enumOf(fd.Enum(), in, path, unknown)
-	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		f, ok := float(in)
-		if !ok {
-			return v, false, typeError(path, "a number", in)
-		}
-		if fd.Kind() == protoreflect.FloatKind {
-			return protoreflect.ValueOfFloat32(float32(f)), false, nil
-		}
-		return protoreflect.ValueOfFloat64(f), false, nil
-	default:
-		return integerOf(fd.Kind(), in, path)
-	}
-}
-
-func bytesOf(in any, path string) (v protoreflect.Value, skip bool, err *FieldError) {
-	s, ok := in.(string)
-	if !ok {
-		return v, false, typeError(path, "base64 text", in)
-	}
-	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
-		if b, err := enc.DecodeString(s); err == nil {
-			return protoreflect.ValueOfBytes(b), false, nil
-		}
-	}
-	return v, false, &FieldError{path, "not base64"}
-}
-
-func enumOf(ed protoreflect.EnumDescriptor, in any, path string, unknown Unknown) (v protoreflect.Value, skip bool, err *FieldError) {
-	switch e := in.(type) {
-	case string:
-		if ev := ed.Values().ByName(protoreflect.Name(e)); ev != nil {
-			return protoreflect.ValueOfEnum(ev.Number()), false, nil
-		}
-		if unknown == IgnoreUnknown {
-			return v, true, nil
-		}
-		return v, false, &FieldError{path, fmt.Sprintf("%q is none of %s", e, enumNames(ed))}
-	case int64:
-		if e >= math.MinInt32 && e <= math.MaxInt32 {
-			return protoreflect.ValueOfEnum(protoreflect.EnumNumber(e)), false, nil
-		}
-	}
-	return v, false, typeError(path, "one of "+enumNames(ed), in)
-}
-
-func enumNames(ed protoreflect.EnumDescriptor) string {
-	names := make([]string, 0, ed.Values().Len())
-	for i := range ed.Values().Len() {
-		names = append(names, string(ed.Values().Get(i).Name()))
-	}
-	return strings.Join(names, ", ")
-}
-
-func float(in any) (float64, bool) {
-	switch n := in.(type) {
-	case float64:
-		return n, true
-	case int64:
-		return float64(n), true
-	case string:
-		f, err := strconv.ParseFloat(n, 64)
-		return f, err == nil
-	}
-	return 0, false
-}
-
-func integerOf(kind protoreflect.Kind, in any, path string) (v protoreflect.Value, skip bool, err *FieldError) {
-	const what = "a whole number"
-	var n int64
-	switch x := in.(type) {
-	case int64:
-		n = x
-	case float64:
-		if x != math.Trunc(x) || math.Abs(x) > 1<<53 {
-			return v, false, typeError(path, what, in)
-		}
-		n = int64(x)
-	case string:
-		got, err := strconv.ParseInt(x, 10, 64)
-		if err != nil {
-			return v, false, typeError(path, what, in)
-		}
-		n = got
-	default:
-		return v, false, typeError(path, what, in)
-	}
-	rangeError := &FieldError{path, fmt.Sprintf("%d is out of range", n)}
-	switch kind {
-	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		if n < math.MinInt32 || n > math.MaxInt32 {
-			return v, false, rangeError
-		}
-		return protoreflect.ValueOfInt32(int32(n)), false, nil
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		if n < 0 || n > math.MaxUint32 {
-			return v, false, rangeError
-		}
-		return protoreflect.ValueOfUint32(uint32(n)), false, nil
-	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		if n < 0 {
-			return v, false, rangeError
-		}
-		return protoreflect.ValueOfUint64(uint64(n)), false, nil
-	}
-	return protoreflect.ValueOfInt64(n), false, nil
 }
 
 func typeError(path, want string, in any) *FieldError {

@@ -1,10 +1,13 @@
 package convert
 
 import (
+	"maps"
+	"reflect"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
@@ -202,4 +205,20 @@ func SetNamespace(o *model.Object, namespace string) {
 		m.SetNamespace(namespace)
 	}
 	o.Namespace = namespace
+}
+
+// Equal says whether two objects have the same content. Where they came from does not count.
+func Equal(a, b *model.Object) bool {
+	return a.ObjectKey == b.ObjectKey && a.Generation == b.Generation && a.ResourceVersion == b.ResourceVersion &&
+		a.Created.Equal(b.Created) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
+		equalPart(a.Spec, b.Spec) && equalPart(a.Status, b.Status)
+}
+
+func equalPart(a, b any) bool {
+	x, xok := a.(protoreflect.ProtoMessage)
+	y, yok := b.(protoreflect.ProtoMessage)
+	if xok && yok {
+		return proto.Equal(x, y)
+	}
+	return reflect.DeepEqual(a, b)
 }

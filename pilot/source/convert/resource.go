@@ -148,25 +148,28 @@ func kubernetesResources() []*Resource {
 // gatewayResources lists the Gateway API kinds. Older versions have the same schema as v1 as far as v1 knows it; all
 // are decoded into the v1 types.
 func gatewayResources() []*Resource {
+	const v1, alpha2, alpha3, beta1 = "v1", "v1alpha2", "v1alpha3", "v1beta1"
 	gw := func(k model.Kind, plural string, namespaced bool, mk func() typed, versions ...string) *Resource {
 		return &Resource{
 			Kind: k, Group: GroupGatewayAPI, Name: string(k), Versions: versions, Plural: plural,
 			Namespaced: namespaced, UserWritten: true, newTyped: mk,
 		}
 	}
-	gateway := gw(model.KindKubernetesGateway, "gateways", true, func() typed { return &gatewayv1.Gateway{} }, "v1", "v1beta1")
+	gateway := gw(model.KindKubernetesGateway, "gateways", true, func() typed { return &gatewayv1.Gateway{} }, v1, beta1)
 	gateway.Name = "Gateway"
 	return []*Resource{
-		gw(model.KindGatewayClass, "gatewayclasses", false, func() typed { return &gatewayv1.GatewayClass{} }, "v1", "v1beta1"),
+		gw(model.KindGatewayClass, "gatewayclasses", false, func() typed { return &gatewayv1.GatewayClass{} }, v1, beta1),
 		gateway,
-		gw(model.KindHTTPRoute, "httproutes", true, func() typed { return &gatewayv1.HTTPRoute{} }, "v1", "v1beta1"),
-		gw(model.KindGRPCRoute, "grpcroutes", true, func() typed { return &gatewayv1.GRPCRoute{} }, "v1", "v1alpha2"),
-		gw(model.KindTLSRoute, "tlsroutes", true, func() typed { return &gatewayv1.TLSRoute{} }, "v1", "v1alpha3", "v1alpha2"),
-		gw(model.KindTCPRoute, "tcproutes", true, func() typed { return &gatewayv1.TCPRoute{} }, "v1", "v1alpha2"),
-		gw(model.KindUDPRoute, "udproutes", true, func() typed { return &gatewayv1.UDPRoute{} }, "v1", "v1alpha2"),
-		gw(model.KindReferenceGrant, "referencegrants", true, func() typed { return &gatewayv1.ReferenceGrant{} }, "v1beta1", "v1", "v1alpha2"),
-		gw(model.KindBackendTLSPolicy, "backendtlspolicies", true, func() typed { return &gatewayv1.BackendTLSPolicy{} }, "v1", "v1alpha3"),
-		gw(model.KindListenerSet, "listenersets", true, func() typed { return &gatewayv1.ListenerSet{} }, "v1"),
+		gw(model.KindHTTPRoute, "httproutes", true, func() typed { return &gatewayv1.HTTPRoute{} }, v1, beta1),
+		gw(model.KindGRPCRoute, "grpcroutes", true, func() typed { return &gatewayv1.GRPCRoute{} }, v1, alpha2),
+		gw(model.KindTLSRoute, "tlsroutes", true, func() typed { return &gatewayv1.TLSRoute{} }, v1, alpha3, alpha2),
+		gw(model.KindTCPRoute, "tcproutes", true, func() typed { return &gatewayv1.TCPRoute{} }, v1, alpha2),
+		gw(model.KindUDPRoute, "udproutes", true, func() typed { return &gatewayv1.UDPRoute{} }, v1, alpha2),
+		gw(model.KindReferenceGrant, "referencegrants", true,
+			func() typed { return &gatewayv1.ReferenceGrant{} }, beta1, v1, alpha2),
+		gw(model.KindBackendTLSPolicy, "backendtlspolicies", true,
+			func() typed { return &gatewayv1.BackendTLSPolicy{} }, v1, alpha3),
+		gw(model.KindListenerSet, "listenersets", true, func() typed { return &gatewayv1.ListenerSet{} }, v1),
 	}
 }
 
