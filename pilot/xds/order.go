@@ -1,0 +1,186 @@
+package xds
+
+import (
+	"time"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
+)
+
+// blocked tells whether a name must be kept back: because the client rejected this very version, or because the order
+// of make before break has not come to it.
+func (s *Session) blocked(now time.Time, w *watch, name string, ex *exception, target *Resource) bool {
+	if q := w.quarantine[name]; q != nil && target != nil && q.Version == target.Version {
+		return true
+	}
+	switch w.url {
+	case translate.ClusterType:
+		return target == nil && !s.removable(now, ex)
+	case translate.EndpointType:
+		return s.leaving(name)
+	case translate.ListenerType, translate.RouteType, translate.VirtualHostType:
+		if ex.force && ex.held == nil && !w.reconnect {
+			return false // just asked for: nothing is served by it yet
+		}
+		return s.awaitsClusters(now, w, ex, target)
+	}
+	return false
+}
+
+// awaitsClusters tells whether a listener or route must wait for clusters that the client does not have in force yet.
+func (s *Session) awaitsClusters(now time.Time, w *watch, ex *exception, target *Resource) bool {
+	limit := ex.noted.Add(s.cfg.Timing.ClusterWait)
+	if !now.Before(limit) {
+		return false
+	}
+	var needs []string
+	if target != nil {
+		needs = target.Clusters
+	}
+	until, outstanding := s.clustersOutstanding(now, needs)
+	if !outstanding {
+		return false
+	}
+	if until.Before(limit) {
+		limit = until
+	}
+	s.wakeAt(limit)
+	return true
+}
+
+// clustersOutstanding tells whether one of the clusters called names, or with nil names any cluster, is still to be sent
+// or acknowledged, and until when to wait for it at most.
+func (s *Session) clustersOutstanding(now time.Time, names []string) (until time.Time, outstanding bool) {
+	cds := s.watches[translate.ClusterType]
+	if cds == nil {
+		return time.Time{}, false
+	}
+	wait := s.cfg.Timing.ClusterWait
+	if cds.fresh {
+		until = cds.asked.Add(wait)
+		return until, now.Before(until)
+	}
+	if f := cds.flight; f != nil && !f.removal && now.Before(f.at.Add(wait)) && f.has(names) {
+		return f.at.Add(wait), true
+	}
+	pending := func(n string, ex *exception) bool {
+		target, _ := lookup(cds.states, n)
+		if q := cds.quarantine[n]; target == nil || q != nil && q.Version == target.Version {
+			return false
+		}
+		until = ex.noted.Add(wait)
+		return now.Before(until)
+	}
+	if names == nil {
+		for n, ex := range cds.except {
+			if pending(n, ex) {
+				return until, true
+			}
+		}
+		return time.Time{}, false
+	}
+	for _, n := range names {
+		if ex := cds.except[n]; ex != nil && pending(n, ex) {
+			return until, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// has tells whether the response carries one of names; with nil names, whether it carries anything.
+func (f *flight) has(names []string) bool {
+	if f.full || names == nil {
+		return f.full || len(f.members) > 0
+	}
+	for _, n := range names {
+		if _, ok := f.members[n]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// leaving tells whether the cluster of these endpoints is about to be removed. Its endpoints stay as they are until
+// then, for the routes that still lead there.
+func (s *Session) leaving(name string) bool {
+	cds := s.watches[translate.ClusterType]
+	if cds == nil {
+		return false
+	}
+	if cds.except[name] != nil {
+		target, _ := lookup(cds.states, name)
+		return target == nil
+	}
+	if cds.flight == nil {
+		return false
+	}
+	m, ok := cds.flight.members[name]
+	return ok && m.sent == nil
+}
+
+// removable tells whether a cluster that is gone may be removed: when the listeners and routes that were pending with
+// it are acknowledged and the client's workers had time to follow, or when that takes too long.
+func (s *Session) removable(now time.Time, ex *exception) bool {
+	t := s.cfg.Timing
+	limit := ex.noted.Add(2*t.ClusterWait + t.RemovalDelay)
+	if !now.Before(limit) {
+		return true
+	}
+	if !s.routesSettled(ex.seq) {
+		ex.waited = true
+		s.wakeAt(limit)
+		return false
+	}
+	if !ex.waited {
+		return true
+	}
+	if ex.settled.IsZero() {
+		ex.settled = now
+	}
+	if at := ex.settled.Add(t.RemovalDelay); now.Before(at) {
+		s.wakeAt(at)
+		return false
+	}
+	return true
+}
+
+// routesSettled tells whether the client acknowledged every listener and route that was pending at seq.
+func (s *Session) routesSettled(seq uint64) bool {
+	for _, url := range [...]string{translate.ListenerType, translate.RouteType, translate.VirtualHostType} {
+		w := s.watches[url]
+		if w == nil {
+			continue
+		}
+		if w.fresh && w.reconnect || w.flight != nil && w.flight.seq <= seq {
+			return false
+		}
+		for n, ex := range w.except {
+			if ex.seq > seq {
+				continue
+			}
+			target, known := lookup(w.states, n)
+			if q := w.quarantine[n]; q != nil && target != nil && q.Version == target.Version || w.mode == named && !known {
+				continue
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// clustersSent sends the endpoints of clusters that were just sent (nil: all) right behind, if the client has asked for
+// them before: Envoy warms a changed cluster again but does not ask again.
+func (s *Session) clustersSent(now time.Time, clusters []*Resource) {
+	eds := s.watches[translate.EndpointType]
+	if eds == nil || eds.fresh {
+		return
+	}
+	if clusters == nil {
+		eds.fresh = eds.names.Len() > 0 && eds.claims == nil
+		return
+	}
+	for _, c := range clusters {
+		if eds.names.Has(c.Name) {
+			s.owe(now, eds, c.Name)
+		}
+	}
+}

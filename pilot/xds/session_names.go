@@ -1,0 +1,173 @@
+package xds
+
+import (
+	"hash/maphash"
+	"iter"
+	"runtime"
+	"slices"
+	"sort"
+	"sync"
+	"weak"
+)
+
+// NameSet is an immutable set of resource names. Sets made by one NameSets and equal in content are one object. A nil
+// set is empty.
+type NameSet struct {
+	sorted []string
+	key    nameSetKey
+	bytes  int
+}
+
+// All yields the names in order.
+func (s *NameSet) All() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if s == nil {
+			return
+		}
+		for _, n := range s.sorted {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// Len returns the number of names.
+func (s *NameSet) Len() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.sorted)
+}
+
+// Has tells whether name is in the set.
+func (s *NameSet) Has(name string) bool {
+	if s == nil {
+		return false
+	}
+	i := sort.SearchStrings(s.sorted, name)
+	return i < len(s.sorted) && s.sorted[i] == name
+}
+
+// size returns the bytes of all names.
+func (s *NameSet) size() int {
+	if s == nil {
+		return 0
+	}
+	return s.bytes
+}
+
+// nameSetKey tells sets apart by 128 bits of a hash with seeds of this process, so that nobody outside can make two
+// sets collide.
+type nameSetKey struct {
+	a, b uint64
+	n    int
+}
+
+// NameSets makes NameSets, so that sessions that ask for the same names share one set. It is safe for concurrent use.
+type NameSets struct {
+	seedA, seedB maphash.Seed
+	mu           sync.Mutex
+	held         map[nameSetKey]weak.Pointer[NameSet]
+}
+
+// NewNameSets returns an empty collection.
+func NewNameSets() *NameSets {
+	return &NameSets{seedA: maphash.MakeSeed(), seedB: maphash.MakeSeed(), held: map[nameSetKey]weak.Pointer[NameSet]{}}
+}
+
+// With returns base with the names of add in it and those of remove taken out (a name in both is out), and which names
+// that really added and removed.
+func (c *NameSets) With(base *NameSet, add, remove []string) (next *NameSet, added, removed []string) {
+	gone := make(map[string]struct{}, len(remove))
+	for _, n := range remove {
+		if _, twice := gone[n]; !twice && base.Has(n) {
+			removed = append(removed, n)
+		}
+		gone[n] = struct{}{}
+	}
+	seen := make(map[string]struct{}, len(add))
+	for _, n := range add {
+		if _, twice := seen[n]; twice || base.Has(n) {
+			continue
+		}
+		if _, out := gone[n]; out {
+			continue
+		}
+		seen[n] = struct{}{}
+		added = append(added, n)
+	}
+	if len(added) == 0 && len(removed) == 0 {
+		return base, nil, nil
+	}
+	return c.intern(base, added, removed), added, removed
+}
+
+// Of returns the set of names.
+func (c *NameSets) Of(names []string) *NameSet {
+	s, _, _ := c.With(nil, names, nil)
+	return s
+}
+
+func (c *NameSets) intern(base *NameSet, added, removed []string) *NameSet {
+	var key nameSetKey
+	if base != nil {
+		key = base.key
+	}
+	for _, n := range added {
+		key.a, key.b, key.n = key.a+maphash.String(c.seedA, n), key.b+maphash.String(c.seedB, n), key.n+1
+	}
+	for _, n := range removed {
+		key.a, key.b, key.n = key.a-maphash.String(c.seedA, n), key.b-maphash.String(c.seedB, n), key.n-1
+	}
+	if key.n == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.held[key].Value(); s != nil {
+		return s
+	}
+	s := &NameSet{key: key, sorted: merged(base, added, removed)}
+	for _, n := range s.sorted {
+		s.bytes += len(n)
+	}
+	c.held[key] = weak.Make(s)
+	runtime.AddCleanup(s, c.forget, key)
+	return s
+}
+
+func merged(base *NameSet, added, removed []string) []string {
+	out := make([]string, 0, base.Len()+len(added)-len(removed))
+	out = append(out, added...)
+	slices.Sort(out)
+	if base == nil {
+		return out
+	}
+	gone := make(map[string]struct{}, len(removed))
+	for _, n := range removed {
+		gone[n] = struct{}{}
+	}
+	for _, n := range base.sorted {
+		if _, ok := gone[n]; !ok {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (c *NameSets) forget(key nameSetKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w, ok := c.held[key]; ok && w.Value() == nil {
+		delete(c.held, key)
+	}
+}
+
+// len returns how many sets are in use or not yet collected.
+func (c *NameSets) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.held)
+}

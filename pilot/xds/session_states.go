@@ -1,0 +1,119 @@
+package xds
+
+import (
+	"iter"
+)
+
+// lookup returns the resource called name; of slots that give the same name, the first has it. known is false if a slot
+// says nothing about the name, which in slots asked for by name means that the engine has not come to it yet.
+func lookup(states []*State, name string) (r *Resource, known bool) {
+	known = len(states) > 0
+	for _, s := range states {
+		r, ok := s.Items.Get(name)
+		if r != nil {
+			return r, true
+		}
+		known = known && ok
+	}
+	return nil, known
+}
+
+// items yields every resource of states once, slot after slot in name order.
+func items(states []*State) iter.Seq2[string, *Resource] {
+	return func(yield func(string, *Resource) bool) {
+		for i, s := range states {
+			for n, r := range s.Items.All() {
+				if r == nil {
+					continue
+				}
+				if before, _ := lookup(states[:i], n); before != nil {
+					continue
+				}
+				if !yield(n, r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// changed yields the names that may differ between old and now; a name may come more than once.
+func changed(old, now []*State) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, s := range now {
+			prev := ofSlot(old, s)
+			if prev == s {
+				continue
+			}
+			if !changedInSlot(prev, s, yield) {
+				return
+			}
+		}
+		for _, s := range old {
+			if ofSlot(now, s) != nil {
+				continue
+			}
+			for n := range s.Items.All() {
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func ofSlot(states []*State, s *State) *State {
+	for _, o := range states {
+		if o.Slot == s.Slot {
+			return o
+		}
+	}
+	return nil
+}
+
+func changedInSlot(prev, s *State, yield func(string) bool) bool {
+	if prev == nil {
+		prev = &State{}
+	}
+	if deltas, ok := since(prev, s); ok {
+		for _, d := range deltas {
+			for _, n := range d.Names {
+				if !yield(n) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	for n, r := range s.Items.All() {
+		if was, had := prev.Items.Get(n); had && was == r {
+			continue
+		}
+		if !yield(n) {
+			return false
+		}
+	}
+	for n := range prev.Items.All() {
+		if _, has := s.Items.Get(n); !has && !yield(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// since returns the deltas that lead from prev to s, if s descends from prev and still knows them. A proxy that moves
+// to another class gets states of another bundle, whose generations mean nothing to the old one; two states are of one
+// bundle exactly if the delta that made the older is, as an object, among those of the newer.
+func since(prev, s *State) ([]Delta, bool) {
+	if len(prev.Recent) == 0 {
+		return nil, false
+	}
+	last := prev.Recent[len(prev.Recent)-1]
+	for i, d := range s.Recent {
+		if d.Gen == last.Gen {
+			same := len(d.Names) > 0 && len(last.Names) == len(d.Names) && &d.Names[0] == &last.Names[0]
+			return s.Recent[i+1:], same
+		}
+	}
+	return nil, false
+}
