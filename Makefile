@@ -11,7 +11,7 @@ RACE = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 TOOLS := .tools/bin
 TEST_TOOLS := $(TOOLS)/envoy $(TOOLS)/etcd $(TOOLS)/kube-apiserver
 
-.PHONY: help build test lint fmt demo bench golden tools clean
+.PHONY: help build test lint fmt demo bench golden tools proto clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,9 @@ golden: $(TEST_TOOLS) ## rewrite the golden files; look at the diff before you c
 	UPDATE_GOLDEN=1 MIZZEN_TOOLS="$(CURDIR)/$(TOOLS)" $(GO) test -count=1 -timeout 15m $(PKG)
 
 tools: $(TEST_TOOLS) $(TOOLS)/golangci-lint ## get Envoy, etcd, the API server and the linters into .tools/bin
+
+proto: ## write the Go code of the .proto files under pkg/api
+	tools/proto/generate.sh
 
 clean: ## remove what was built; the tools in .tools stay
 	rm -rf bin out
