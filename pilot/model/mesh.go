@@ -69,7 +69,7 @@ func DefaultSettings() *Settings {
 	return &Settings{
 		Domain: "cluster.local", ClusterID: "Kubernetes", SystemNamespace: "istio-system",
 		AutoSendUnhealthy: true, DrainingLabel: "istio.io/draining", EnableIPAutoallocate: true,
-		EnableMetadataExchange: true, EnableTelemetryLabel: true, UnifiedSidecarScope: true,
+		EnableMetadataExchange: true, EnableTelemetryLabel: true, UnifiedSidecarScope: true, EnableMongoFilter: true,
 		EnhancedDestinationRuleMerge: true, PreferDRTLSForExternal: true, VHDS: VHDSOff,
 	}
 }

@@ -52,7 +52,7 @@ func Variables() []Variable {
 		b("ENABLE_LOCALITY_WEIGHTED_LB_CONFIG", false, "localities are always weighted", func(s *model.Settings) *bool { return &s.EnableLocalityWeightedLB }),
 		b("PILOT_ENABLE_QUIC_LISTENERS", false, "HTTP/3 on gateways", func(s *model.Settings) *bool { return &s.EnableQUIC }),
 		b("PILOT_ENABLE_REDIS_FILTER", false, "redis_proxy on Redis ports", func(s *model.Settings) *bool { return &s.EnableRedisFilter }),
-		b("PILOT_ENABLE_MONGO_FILTER", false, "mongo_proxy on Mongo ports", func(s *model.Settings) *bool { return &s.EnableMongoFilter }),
+		b("PILOT_ENABLE_MONGO_FILTER", true, "mongo_proxy on Mongo ports", func(s *model.Settings) *bool { return &s.EnableMongoFilter }),
 		b("PILOT_ENABLE_MYSQL_FILTER", false, "mysql_proxy on MySQL ports", func(s *model.Settings) *bool { return &s.EnableMySQLFilter }),
 		b("PILOT_ALLOW_SIDECAR_SERVICE_INBOUND_LISTENER_MERGE", false, "Sidecar ingress adds to the services' listeners", func(s *model.Settings) *bool { return &s.SidecarServiceInboundMerge }),
 		b("PILOT_UNIFIED_SIDECAR_SCOPE", true, "Kubernetes services win in a scope", func(s *model.Settings) *bool { return &s.UnifiedSidecarScope }),

@@ -85,6 +85,11 @@ func (c *Context) Profile() Profile { c.use(PropProfile); return c.view.proxy.Pr
 // Stock tells whether the proxy is a stock Envoy.
 func (c *Context) Stock() bool { return c.Profile() == StockProfile }
 
+// HasCertificate tells whether the proxy can take part in mutual TLS: always in the Istio profile, whose agent sees to it;
+// a stock Envoy's workload says so by the label security.istio.io/tlsMode, since one without an agent would refuse every
+// resource that names the agent's cluster.
+func (c *Context) HasCertificate() bool { c.use(PropCertificate); return c.view.certified }
+
 // Version returns the proxy's Istio version.
 func (c *Context) Version() [3]int { c.use(PropVersion); return c.view.proxy.Version }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -25,6 +26,7 @@ const (
 	labelNetwork        = "topology.istio.io/network"
 	labelHostname       = "kubernetes.io/hostname"
 	labelTestVM         = "istio.io/test-vm"
+	labelTLSMode        = "security.istio.io/tlsMode"
 
 	labelCanonicalName     = "service.istio.io/canonical-name"
 	labelCanonicalRevision = "service.istio.io/canonical-revision"
@@ -39,6 +41,7 @@ func Of(r *model.Reader, p *Proxy) *View {
 	v.setLocality(p, w, labels)
 	v.family = familyOf(p.IPs)
 	v.telemetry = pick(labels, telemetryLabels())
+	v.certified = p.Profile != StockProfile || labels[labelTLSMode] == "istio"
 	tested := r.TestedLabels()
 	v.labels = make(map[string]string, len(tested))
 	for k := range tested {
@@ -169,6 +172,7 @@ func (v *View) setProps() {
 	for _, k := range [...]cell.Prop{PropMeta, PropOwnMeta, PropSettings} {
 		set(k, metaText(p, k))
 	}
+	set(PropCertificate, strconv.FormatBool(v.certified))
 	set(PropProxyConfig, metaString(p.Metadata, proxyConfigKey))
 	set(PropCanonical, v.telemetry[labelCanonicalName]+"/"+v.telemetry[labelCanonicalRevision])
 }

@@ -34,6 +34,7 @@ const (
 	PropSettings    // the metadata that sets how listeners and clusters work; seldom given
 	PropProxyConfig // the metadata PROXY_CONFIG
 	PropCanonical   // the canonical name and revision of the workload
+	PropCertificate // whether the proxy holds a mesh certificate
 	numProps
 )
 
@@ -48,6 +49,7 @@ type View struct {
 	sidecar   *model.Sidecar
 	targets   []model.ServiceTarget
 	nodeName  string
+	certified bool
 	props     [numProps]string
 }
 
