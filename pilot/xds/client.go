@@ -221,3 +221,12 @@ func (c *client) leave() {
 	delete(e.attached, c)
 	e.mu.Unlock()
 }
+
+// Settled returns a channel that is closed when everything asked of the engine so far is published.
+func (e *Engine) Settled() <-chan struct{} {
+	ch := make(chan struct{})
+	if err := e.do(func() { e.settle(); close(ch) }); err != nil {
+		close(ch)
+	}
+	return ch
+}

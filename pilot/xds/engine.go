@@ -51,6 +51,8 @@ type problemKey struct {
 	unit any
 }
 
+func (k problemKey) String() string { return fmt.Sprintf("%s %v", k.slot, k.unit) }
+
 // NewEngine returns an engine for the slots, which are kept in the given order within a type. Define functions of
 // generator packages are called with the engine's graph.
 func NewEngine(log *slog.Logger, slots []*translate.Slot, define ...func(*cell.Graph, func() *model.PushContext)) *Engine {

@@ -1,0 +1,60 @@
+package server
+
+import "time"
+
+// Debounce decides when pending changes are committed. It is a value without a clock: times come in.
+//
+// The first change after a quiet time goes out at once; in a storm, changes are gathered until it pauses or the oldest
+// has waited for the maximum. Endpoint changes wait less than configuration.
+type Debounce struct {
+	// First is how long the first change after quiet waits for its companions (a pod comes with its slice).
+	First time.Duration
+	// Quiet is the pause that ends a storm, and Max the longest wait in one, for configuration.
+	Quiet, Max time.Duration
+	// EndpointQuiet and EndpointMax are the same while nothing but endpoints is pending.
+	EndpointQuiet, EndpointMax time.Duration
+
+	oldest, newest, fired time.Time
+	config                bool
+}
+
+// NewDebounce returns the rule with the usual variables' values (PILOT_DEBOUNCE_AFTER, PILOT_DEBOUNCE_MAX).
+func NewDebounce(after, maximum time.Duration) Debounce {
+	return Debounce{
+		First: 5 * time.Millisecond, Quiet: after, Max: maximum,
+		EndpointQuiet: 5 * time.Millisecond, EndpointMax: 50 * time.Millisecond,
+	}
+}
+
+// Add notes that changes arrived; endpoints tells that they concern nothing but endpoints.
+func (d *Debounce) Add(now time.Time, endpoints bool) {
+	if d.oldest.IsZero() {
+		d.oldest, d.config = now, false
+	}
+	d.newest = now
+	d.config = d.config || !endpoints
+}
+
+// Due returns when the pending changes are to be committed; zero if nothing is pending.
+func (d *Debounce) Due() time.Time {
+	if d.oldest.IsZero() {
+		return time.Time{}
+	}
+	if d.oldest.Sub(d.fired) >= d.Quiet {
+		return d.oldest.Add(d.First)
+	}
+	quiet, maximum := d.Quiet, d.Max
+	if !d.config {
+		quiet, maximum = d.EndpointQuiet, d.EndpointMax
+	}
+	due := d.newest.Add(quiet)
+	if last := d.oldest.Add(maximum); last.Before(due) {
+		return last
+	}
+	return due
+}
+
+// Fire notes that the pending changes were committed.
+func (d *Debounce) Fire(now time.Time) {
+	d.fired, d.oldest = now, time.Time{}
+}

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"log/slog"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/dns"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/cluster"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/endpoint"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/listener"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/route"
+	"github.com/mizzen-mesh/mizzen/pilot/view"
+	"github.com/mizzen-mesh/mizzen/pilot/xds"
+	"github.com/mizzen-mesh/mizzen/pkg/cell"
+)
+
+// NewEngine returns a push engine that generates everything this control plane serves.
+func NewEngine(log *slog.Logger, settings *model.Settings) *xds.Engine {
+	slots := []*translate.Slot{
+		cluster.OutboundSlot(), cluster.InboundSlot(),
+		endpoint.Slot(),
+		listener.OutboundSlot(), listener.InboundSlot(),
+		route.Slot(),
+		dns.Slot(),
+	}
+	if settings.VHDS != model.VHDSOff {
+		slots = append(slots, route.VHDSSlot())
+	}
+	return xds.NewEngine(log, slots, []func(*cell.Graph, func() *model.PushContext){view.DefineScope, listener.Define, route.Define}...)
+}
