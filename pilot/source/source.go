@@ -28,7 +28,7 @@ type Source interface {
 
 // Problem is a mistake in a source's input that a user can mend. The object's last good version stays in force.
 type Problem struct {
-	// Code is short and stable: "yaml", "kind", "field", "duplicate", "size", "invalid".
+	// Code is short and stable: "yaml", "kind", "field", "duplicate", "size", "invalid", "read".
 	Code string
 	// File and Line say where, for files. Line counts from 1.
 	File string

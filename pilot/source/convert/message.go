@@ -170,7 +170,14 @@ func (d *decoder) single(mk func() value, fd descriptor, in any, path string) (v
 }
 
 func typeError(path, want string, in any) *FieldError {
-	return &FieldError{path, fmt.Sprintf("%s is not %s", describe(in), want)}
+	message := fmt.Sprintf("%s is not %s", describe(in), want)
+	switch in.(type) {
+	case bool, int64, float64:
+		if want == "a string" {
+			message += "; YAML reads it so unless it stands in quotes"
+		}
+	}
+	return &FieldError{path, message}
 }
 
 func describe(in any) string {

@@ -14,6 +14,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
 	"github.com/mizzen-mesh/mizzen/pilot/source/convert"
+	"github.com/mizzen-mesh/mizzen/pilot/validate"
 )
 
 // Codes of problems, of the list at source.Problem.
@@ -24,6 +25,7 @@ const (
 	codeSize      = "size"
 	codeDuplicate = "duplicate"
 	codeInvalid   = "invalid"
+	codeRead      = "read"
 )
 
 // DefaultDocumentLimit is the size in bytes above which a document is refused. It is what etcd takes.
@@ -36,41 +38,74 @@ const (
 	maxGrowth = 2
 )
 
+// Check finds what is wrong with an object that decodes well.
+type Check func(o *model.Object) []validate.Issue
+
 // Decoder turns the bytes of files into objects. It is immutable.
 type Decoder struct {
 	catalog *convert.Catalog
 	limit   int
+	check   Check
 }
 
-// NewDecoder returns a decoder that refuses documents of more than limit bytes; 0 means DefaultDocumentLimit.
-func NewDecoder(limit int) *Decoder {
+// NewDecoder returns a decoder that refuses documents of more than limit bytes (0 means DefaultDocumentLimit) and
+// objects in which check finds errors, unless it is nil.
+func NewDecoder(limit int, check Check) *Decoder {
 	if limit <= 0 {
 		limit = DefaultDocumentLimit
 	}
-	return &Decoder{catalog: convert.NewCatalog(), limit: limit}
+	return &Decoder{catalog: convert.NewCatalog(), limit: limit, check: check}
 }
 
-// Decode reads the documents of one file with the default limit; see Decoder.Decode.
+// Decode reads the documents of one file with the default limit and no check; see Decoder.Decode.
 func Decode(file string, data []byte) ([]*model.Object, []source.Problem) {
-	return NewDecoder(0).Decode(file, data)
+	return NewDecoder(0, nil).Decode(file, data)
 }
 
 // Decode reads the documents of one file. Objects and problems come in the order of the documents. A document that
-// cannot be read is one problem and harms no other. Objects of kinds that nothing reads are ignored. file is the name
-// used for origins and problems only. Objects share no memory with data.
+// cannot be read is one problem and harms no other; of an object that check refuses, each error is one. Objects of
+// kinds that nothing reads are ignored. file is the name used for origins and problems only. Objects share no memory
+// with data.
 func (d *Decoder) Decode(file string, data []byte) ([]*model.Object, []source.Problem) {
-	f := &decoding{Decoder: d, file: file}
+	var objects []*model.Object
+	var problems []source.Problem
 	for _, doc := range split(data) {
-		f.document(doc)
+		for _, e := range d.decodeDocument(file, doc) {
+			if e.object != nil {
+				objects = append(objects, e.object)
+			}
+			problems = append(problems, e.problems...)
+		}
 	}
-	return f.objects, f.problems
+	return objects, problems
 }
 
+// entry is what one object's text in a file gave: an object, or problems.
+type entry struct {
+	object   *model.Object
+	key      model.ObjectKey // of the object, as far as it could be told
+	line     int
+	problems []source.Problem
+}
+
+func (d *Decoder) decodeDocument(file string, doc document) (entries []entry) {
+	f := &decoding{Decoder: d, file: file}
+	defer func() {
+		// No input is known to get here; but if one does, it must cost its own document only.
+		if r := recover(); r != nil {
+			f.problem(doc, codeYAML, model.ObjectKey{}, "", fmt.Sprintf("cannot be decoded: %v", r))
+			entries = f.entries
+		}
+	}()
+	f.document(doc)
+	return f.entries
+}
+
+// decoding is the work on one document.
 type decoding struct {
 	*Decoder
-	file     string
-	objects  []*model.Object
-	problems []source.Problem
+	file    string
+	entries []entry
 }
 
 func (f *decoding) document(doc document) {
@@ -79,7 +114,8 @@ func (f *decoding) document(doc document) {
 		return
 	}
 	if explodes(doc.data, f.limit*maxGrowth) {
-		f.problem(doc, codeSize, model.ObjectKey{}, "", fmt.Sprintf("aliases make the document larger than %d bytes", f.limit*maxGrowth))
+		f.problem(doc, codeSize, model.ObjectKey{}, "",
+			fmt.Sprintf("aliases make the document larger than %d bytes", f.limit*maxGrowth))
 		return
 	}
 	text, err := toJSON(doc.data)
@@ -147,8 +183,28 @@ func (f *decoding) object(doc document, tree map[string]any, text []byte, at str
 	if !r.Istio() && r.Namespaced && o.Namespace == "" {
 		convert.SetNamespace(o, "default") // as kubectl does
 	}
-	o.Origin = f.file + ":" + strconv.Itoa(f.line(doc, at))
-	f.objects = append(f.objects, o)
+	e := entry{object: o, key: o.ObjectKey, line: f.line(doc, at)}
+	o.Origin = f.file + ":" + strconv.Itoa(e.line)
+	if e.problems = f.checked(doc, o, at); len(e.problems) > 0 {
+		e.object = nil
+	}
+	f.entries = append(f.entries, e)
+}
+
+func (f *decoding) checked(doc document, o *model.Object, at string) (problems []source.Problem) {
+	if f.check == nil {
+		return nil
+	}
+	for _, issue := range f.check(o) {
+		if issue.Warning {
+			continue
+		}
+		problems = append(problems, source.Problem{
+			Code: codeInvalid, File: f.file, Line: f.line(doc, at+issue.Field), Object: o.ObjectKey,
+			Field: at + issue.Field, Message: issue.Message,
+		})
+	}
+	return problems
 }
 
 func (f *decoding) convert(r *convert.Resource, tree map[string]any, text []byte) (*model.Object, *convert.FieldError) {
@@ -207,9 +263,13 @@ func keyOf(tree map[string]any, r *convert.Resource) model.ObjectKey {
 }
 
 func (f *decoding) problem(doc document, code string, key model.ObjectKey, field, message string) {
-	f.problems = append(f.problems, source.Problem{
+	f.add(source.Problem{
 		Code: code, File: f.file, Line: f.line(doc, field), Object: key, Field: field, Message: message,
 	})
+}
+
+func (f *decoding) add(p source.Problem) {
+	f.entries = append(f.entries, entry{key: p.Object, line: p.Line, problems: []source.Problem{p}})
 }
 
 // yamlLine is how the YAML library names the line of a mistake.
@@ -226,7 +286,7 @@ func (f *decoding) yamlProblem(doc document, err error) {
 		message = message[:m[0]] + message[m[1]:]
 	}
 	message = strings.Join(strings.Fields(strings.TrimPrefix(message, "unmarshal errors:")), " ")
-	f.problems = append(f.problems, source.Problem{Code: codeYAML, File: f.file, Line: line, Message: message})
+	f.add(source.Problem{Code: codeYAML, File: f.file, Line: line, Message: message})
 }
 
 func (f *decoding) line(doc document, path string) int {
