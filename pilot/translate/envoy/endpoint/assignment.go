@@ -1,0 +1,121 @@
+package endpoint
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
+	"github.com/mizzen-mesh/mizzen/pilot/view"
+)
+
+// Request says which assignment is wanted.
+type Request struct {
+	// Cluster is the cluster's name, and Name the same in parts.
+	Cluster string
+	Name    traffic.Name
+	Service *model.Service
+	Port    *model.Port
+	Rule    *model.DestinationRule
+	// Policy is the policy in force for the cluster.
+	Policy traffic.Policy
+	// DNS is set for assignments inside clusters whose endpoints are names.
+	DNS bool
+}
+
+// Assignment returns the endpoints of a cluster as the proxy is to use them.
+func Assignment(c *view.Context, q *Request) *endpointv3.ClusterLoadAssignment {
+	out := &endpointv3.ClusterLoadAssignment{ClusterName: q.Cluster}
+	b := newBuilder(c, q)
+	for _, e := range c.Endpoints(q.Service.ServiceKey).All {
+		if b.wanted(e) {
+			b.add(e)
+		}
+	}
+	slices.SortFunc(b.groups, func(x, y *group) int { return cmp.Compare(x.locality, y.locality) })
+	b.route()
+	b.prefer()
+	for _, g := range b.groups {
+		out.Endpoints = append(out.Endpoints, g.message())
+	}
+	return out
+}
+
+// builder makes one assignment.
+type builder struct {
+	c        *view.Context
+	q        *Request
+	mesh     *model.Mesh
+	labels   map[string]string // of the subset
+	locality traffic.Locality
+	sendSick bool
+	dual     bool
+	mtls     mtls
+	// ownCluster is set when endpoints of other clusters do not count.
+	ownCluster bool
+	groups     []*group
+	byLabel    map[string]*group
+}
+
+// group is the endpoints of one locality, and later of one priority in it.
+type group struct {
+	locality string
+	sources  []*model.Endpoint
+	members  []*endpointv3.LbEndpoint
+	// weight is the sum of the members' weights, or what a distribution gives the group.
+	weight   uint32
+	priority uint32
+}
+
+func newBuilder(c *view.Context, q *Request) *builder {
+	b := &builder{c: c, q: q, mesh: c.Mesh(), dual: c.Settings().DualStack, byLabel: map[string]*group{}}
+	b.labels = q.Rule.Subset(q.Name.Subset).GetLabels()
+	b.locality = q.Policy.Locality(q.Service, b.mesh.Config)
+	b.sendSick = q.Policy.SendsUnhealthy(c.Settings(), q.Service)
+	b.ownCluster = clusterLocal(q.Service.Host, c.Settings().Domain, b.mesh.Config)
+	b.mtls = newMTLS(c, q)
+	return b
+}
+
+func (b *builder) add(e *model.Endpoint) {
+	g := b.byLabel[e.Locality]
+	if g == nil {
+		g = &group{locality: e.Locality}
+		b.byLabel[e.Locality] = g
+		b.groups = append(b.groups, g)
+	}
+	g.put(e, b.member(e))
+}
+
+func (g *group) put(e *model.Endpoint, m *endpointv3.LbEndpoint) {
+	g.sources = append(g.sources, e)
+	g.members = append(g.members, m)
+	g.weight = saturate(uint64(g.weight) + uint64(m.GetLoadBalancingWeight().GetValue()))
+}
+
+func saturate(n uint64) uint32 {
+	return uint32(min(n, math.MaxUint32)) //nolint:gosec // bounded just here
+}
+
+func (g *group) message() *endpointv3.LocalityLbEndpoints {
+	out := &endpointv3.LocalityLbEndpoints{
+		Locality: localityMessage(g.locality), LbEndpoints: g.members, Priority: g.priority,
+	}
+	if g.weight > 0 {
+		out.LoadBalancingWeight = wrapperspb.UInt32(g.weight)
+	}
+	return out
+}
+
+// localityMessage returns the locality of a label "region/zone/subzone".
+func localityMessage(label string) *corev3.Locality {
+	region, rest, _ := strings.Cut(label, "/")
+	zone, subzone, _ := strings.Cut(rest, "/")
+	return &corev3.Locality{Region: region, Zone: zone, SubZone: subzone}
+}

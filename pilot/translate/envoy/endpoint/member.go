@@ -1,0 +1,125 @@
+package endpoint
+
+import (
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
+	"github.com/mizzen-mesh/mizzen/pilot/view"
+)
+
+// The metadata of an endpoint: what the cluster's transport socket matches compare, and what names the workload.
+const (
+	metaMatch    = "envoy.transport_socket_match"
+	metaIstio    = "istio"
+	keyTLSMode   = "tlsMode"
+	keyWorkload  = "workload"
+	modeIstio    = "istio"
+	modeDisabled = "disabled"
+)
+
+// member returns e as Envoy is told it.
+func (b *builder) member(e *model.Endpoint) *endpointv3.LbEndpoint {
+	fields := map[string]*structpb.Struct{
+		metaIstio: text(keyWorkload, b.workload(e)),
+	}
+	if e.TLSMode != "" && e.TLSMode != modeDisabled && b.mtls.enabled(e) {
+		fields[metaMatch] = text(keyTLSMode, e.TLSMode)
+	}
+	out := &endpointv3.LbEndpoint{
+		HostIdentifier:      &endpointv3.LbEndpoint_Endpoint{Endpoint: b.address(e)},
+		LoadBalancingWeight: wrapperspb.UInt32(max(e.Weight, 1)),
+		Metadata:            &corev3.Metadata{FilterMetadata: fields},
+	}
+	switch h := b.health(e); h {
+	case model.Healthy, model.Unhealthy, model.Draining:
+		out.HealthStatus = corev3.HealthStatus(h)
+	}
+	return out
+}
+
+func text(key, value string) *structpb.Struct {
+	return &structpb.Struct{Fields: map[string]*structpb.Value{key: structpb.NewStringValue(value)}}
+}
+
+// workload names the endpoint's workload for telemetry: "workload;namespace;canonical name;canonical revision;cluster".
+func (b *builder) workload(e *model.Endpoint) string {
+	canonical, revision := e.CanonicalName, e.CanonicalRevision
+	if canonical == "" {
+		canonical = e.WorkloadName
+	}
+	if revision == "latest" {
+		revision = ""
+	}
+	return strings.Join([]string{e.WorkloadName, e.Namespace, canonical, revision, e.Cluster}, ";")
+}
+
+func (b *builder) address(e *model.Endpoint) *endpointv3.Endpoint {
+	out := &endpointv3.Endpoint{Address: addressMessage(e.Addresses[0], e.Port)}
+	if b.dual {
+		for _, a := range e.Addresses[1:] {
+			out.AdditionalAddresses = append(out.AdditionalAddresses, &endpointv3.Endpoint_AdditionalAddress{
+				Address: addressMessage(a, e.Port),
+			})
+		}
+	}
+	return out
+}
+
+func addressMessage(address string, port uint32) *corev3.Address {
+	if path, ok := strings.CutPrefix(address, udsPrefix); ok {
+		return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}
+	}
+	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+		Address: address, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
+	}}}
+}
+
+// mtls tells which endpoints speak mutual TLS of the mesh.
+type mtls struct {
+	c *view.Context
+	// rule is set when the destination rule decides for all endpoints.
+	rule, byRule bool
+	// namespaces holds the answers for namespaces in which no policy tells workloads apart.
+	namespaces map[string]model.MTLSMode
+}
+
+func newMTLS(c *view.Context, q *Request) mtls {
+	t := traffic.TLSFor(q.Rule, q.Name.Port, q.Name.Subset)
+	return mtls{c: c, rule: t.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL, byRule: t != nil}
+}
+
+func (m *mtls) enabled(e *model.Endpoint) bool {
+	if m.byRule {
+		return m.rule
+	}
+	return e.TLSMode == modeIstio && m.mode(e) != model.MTLSDisable
+}
+
+// mode returns what e's workload accepts. Policies are gone through once a namespace unless they tell workloads apart.
+func (m *mtls) mode(e *model.Endpoint) model.MTLSMode {
+	if mode, ok := m.namespaces[e.Namespace]; ok {
+		if mode == model.MTLSUnset {
+			return m.c.EndpointMTLS(e)
+		}
+		return mode
+	}
+	mode := m.c.NamespaceMTLS(e.Namespace)
+	for _, p := range m.c.PeerAuthentications(e.Namespace) {
+		if len(p.Selector()) > 0 {
+			mode = model.MTLSUnset
+		}
+	}
+	if m.namespaces == nil {
+		m.namespaces = map[string]model.MTLSMode{}
+	}
+	m.namespaces[e.Namespace] = mode
+	return m.mode(e)
+}
