@@ -41,6 +41,7 @@ type scopeBuilder struct {
 	out              *Scope
 	exported, public []*model.Service
 	rules            []*model.VirtualService
+	lists            []serviceList // of the listeners
 }
 
 // visibleRules returns the rules for sidecars that the namespace sees, in order of precedence.
@@ -75,7 +76,9 @@ func (b *scopeBuilder) listener(spec *networking.IstioEgressListener) *EgressLis
 			}
 		}
 	}
-	l.Services = b.services(im, listenerPort(spec))
+	services := b.services(im, listenerPort(spec))
+	b.lists = append(b.lists, services)
+	l.Services = services.list
 	l.routes = newRouteIndex(l.VirtualServices)
 	return l
 }
@@ -92,38 +95,43 @@ func listenerPort(spec *networking.IstioEgressListener) uint32 {
 
 // services returns what im imports, trimmed to port, and of the services of one host those of one namespace: the
 // scope's own, else the first, where a Kubernetes service replaces an external one.
-func (b *scopeBuilder) services(im *imports, port uint32) []*ScopedService {
-	n := len(b.exported) + len(b.public)
-	taken, owner := make([]*model.Service, 0, n), make(map[string]*model.Service, n)
+func (b *scopeBuilder) services(im *imports, port uint32) serviceList {
+	n := 0
+	if im == nil {
+		n = len(b.exported) + len(b.public)
+	}
+	out := newServiceList(n)
+	slab := make([]ScopedService, n)
 	for _, list := range [2][]*model.Service{b.exported, b.public} {
 		for _, s := range list {
-			if im != nil && !im.hasService(s) || port != 0 && s.PortByNumber(port) == nil {
+			if im != nil && !im.hasService(s) {
 				continue
 			}
-			taken = append(taken, s)
-			if has, ok := owner[s.Host]; !ok || b.preferred(s, has) {
-				owner[s.Host] = s
+			ports := s.Ports
+			if port != 0 {
+				p := s.PortByNumber(port)
+				if p == nil {
+					continue
+				}
+				if len(ports) > 1 {
+					ports = []*model.Port{p}
+				}
 			}
+			if has := out.byHost[s.Host]; has != nil && has.Namespace != s.Namespace {
+				if !b.preferred(s, has.Service) {
+					continue
+				}
+				out.drop(has)
+			}
+			if len(slab) == 0 {
+				slab = make([]ScopedService, 32)
+			}
+			slab[0] = ScopedService{Service: s, Ports: ports}
+			out.add(&slab[0])
+			slab = slab[1:]
 		}
 	}
-	out := serviceList{byHost: make(map[string]int, len(owner))}
-	slab := make([]ScopedService, 0, len(owner))
-	for _, s := range taken {
-		if owner[s.Host].Namespace != s.Namespace {
-			continue
-		}
-		ports := s.Ports
-		if port != 0 && len(ports) > 1 {
-			ports = []*model.Port{s.PortByNumber(port)}
-		}
-		if len(slab) < cap(slab) {
-			slab = append(slab, ScopedService{Service: s, Ports: ports})
-			out.add(&slab[len(slab)-1])
-			continue
-		}
-		out.add(&ScopedService{Service: s, Ports: ports})
-	}
-	return out.list
+	return out
 }
 
 // preferred tells whether s takes a host over from has, which comes before it.
@@ -136,10 +144,9 @@ func (b *scopeBuilder) preferred(s, has *model.Service) bool {
 
 // union lists the services of all listeners, then those that the imported rules send traffic to.
 func (b *scopeBuilder) union() {
-	if len(b.out.Listeners) == 1 && b.out.Sidecar == nil {
-		b.out.Services = b.out.Listeners[0].Services // the default scope has all that rules could add
-	} else {
-		all := serviceList{byHost: map[string]int{}}
+	all := b.lists[0] // the default scope has all that rules could add
+	if b.out.Sidecar != nil {
+		all = newServiceList(0)
 		for _, l := range b.out.Listeners {
 			for _, s := range l.Services {
 				all.add(s)
@@ -148,12 +155,8 @@ func (b *scopeBuilder) union() {
 				b.addDestinations(&all, v)
 			}
 		}
-		b.out.Services = all.list
 	}
-	b.out.byHost = make(map[string]*ScopedService, len(b.out.Services))
-	for _, s := range b.out.Services {
-		b.out.byHost[s.Host] = s
-	}
+	b.out.Services, b.out.byHost = all.list, all.byHost
 }
 
 func (b *scopeBuilder) outboundPolicy() *networking.OutboundTrafficPolicy {

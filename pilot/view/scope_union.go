@@ -12,27 +12,40 @@ import (
 // serviceList holds one service a host.
 type serviceList struct {
 	list   []*ScopedService
-	byHost map[string]int
+	byHost map[string]*ScopedService
+}
+
+func newServiceList(size int) serviceList {
+	return serviceList{make([]*ScopedService, 0, size), make(map[string]*ScopedService, size)}
 }
 
 // add puts s in. If its host is there, a Kubernetes service takes the place of an external one, the ports of services
 // that agree otherwise are united, and anything else is passed over.
 func (l *serviceList) add(s *ScopedService) {
-	i, found := l.byHost[s.Host]
-	if !found {
-		l.byHost[s.Host] = len(l.list)
-		l.list = append(l.list, s)
-		return
-	}
-	has := l.list[i]
+	has := l.byHost[s.Host]
 	switch {
+	case has == nil:
+		l.byHost[s.Host] = s
+		l.list = append(l.list, s)
 	case has.Registry != model.Kubernetes && s.Registry == model.Kubernetes:
-		l.list[i] = s
+		l.replace(has, s)
 	case mergeable(has.Service, s.Service):
 		if ports := unitePorts(has.Ports, s.Ports); len(ports) != len(has.Ports) {
-			l.list[i] = &ScopedService{Service: has.Service, Ports: ports}
+			l.replace(has, &ScopedService{Service: has.Service, Ports: ports})
 		}
 	}
+}
+
+func (l *serviceList) replace(has, s *ScopedService) {
+	l.byHost[s.Host] = s
+	l.list[slices.Index(l.list, has)] = s
+}
+
+// drop takes s out.
+func (l *serviceList) drop(s *ScopedService) {
+	delete(l.byHost, s.Host)
+	i := slices.Index(l.list, s)
+	l.list = slices.Delete(l.list, i, i+1)
 }
 
 // mergeable tells whether b's ports may be added to a's.
