@@ -11,6 +11,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
@@ -109,8 +110,21 @@ func (s *scenario) readMesh(fields map[string]any) error {
 	if fields == nil {
 		text = nil
 	}
-	s.mesh, err = meshconfig.Parse(text)
-	return err
+	if s.mesh, err = meshconfig.Parse(text); err != nil {
+		return err
+	}
+	for _, o := range s.objects {
+		m, ok := o.Spec.(*corev1.ConfigMap)
+		if !ok || o.Name != "istio" || m.Data["meshNetworks"] == "" {
+			continue
+		}
+		networks, err := meshconfig.ParseNetworks([]byte(m.Data["meshNetworks"]))
+		if err != nil {
+			return err
+		}
+		s.mesh = meshconfig.New(s.mesh.Config, networks)
+	}
+	return nil
 }
 
 func readYAML(path string, into any) error {
