@@ -73,6 +73,16 @@ func (c *Context) Canonical() (name, revision string) {
 	return c.view.telemetry[labelCanonicalName], c.view.telemetry[labelCanonicalRevision]
 }
 
+// PreservesHeaderCase tells whether HTTP/1 header names keep their case: as the proxy's own configuration says, or the
+// mesh's for a proxy that states none.
+func (c *Context) PreservesHeaderCase() bool {
+	c.use(PropHeaderCase)
+	if own := c.view.props[PropHeaderCase]; own != "" {
+		return own == "true"
+	}
+	return c.Mesh().Config.GetDefaultConfig().GetProxyHeaders().GetPreserveHttp1HeaderCase().GetValue()
+}
+
 // Sidecar returns the Sidecar object that applies to the proxy, or nil.
 func (c *Context) Sidecar() *model.Sidecar { c.use(PropSidecar); return c.view.sidecar }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
@@ -174,6 +175,7 @@ func (v *View) setProps() {
 	}
 	set(PropCertificate, strconv.FormatBool(v.certified))
 	set(PropProxyConfig, metaString(p.Metadata, proxyConfigKey))
+	set(PropHeaderCase, headerCase(p.Metadata))
 	set(PropCanonical, v.telemetry[labelCanonicalName]+"/"+v.telemetry[labelCanonicalRevision])
 }
 
@@ -188,6 +190,16 @@ func ownMeta(key string) bool {
 }
 
 const proxyConfigKey = "PROXY_CONFIG"
+
+// headerCase returns what the proxy's own configuration says about the case of header names, "" if it has none.
+func headerCase(meta *structpb.Struct) string {
+	own, given := meta.GetFields()[proxyConfigKey]
+	if !given {
+		return ""
+	}
+	headers := own.GetStructValue().GetFields()["proxyHeaders"].GetStructValue()
+	return strconv.FormatBool(headers.GetFields()["preserveHttp1HeaderCase"].GetBoolValue())
+}
 
 // settingMeta tells whether a metadata key says how the proxy's listeners and clusters are to work. Few proxies give
 // any, so that asking for one does not split classes.

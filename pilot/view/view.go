@@ -34,6 +34,7 @@ const (
 	PropSettings    // the metadata that sets how listeners and clusters work; seldom given
 	PropProxyConfig // the metadata PROXY_CONFIG
 	PropCanonical   // the canonical name and revision of the workload
+	PropHeaderCase  // whether HTTP/1 header names keep their case
 	PropCertificate // whether the proxy holds a mesh certificate
 	numProps
 )
