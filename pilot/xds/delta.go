@@ -119,6 +119,14 @@ func (s *Session) resubscribe(now time.Time, w *watch, r *Request, eff Effects) 
 			w.except[n].held = nil
 		}
 	}
+	// Who asks again for a name lost it: Envoy does so for a cluster that went and came within one of its requests.
+	if w.mode == named && r.Nonce == "" {
+		for _, n := range add {
+			if before.Has(n) && next.Has(n) {
+				s.owe(now, w, n)
+			}
+		}
+	}
 	// Taking names back from a type that is watched as a whole is answered with the whole.
 	if w.mode == wildcard && len(added) == 0 && s.takesBack(w, remove) {
 		w.fresh, w.asked, w.claims, w.answer = true, now, nil, true

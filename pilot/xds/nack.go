@@ -66,7 +66,7 @@ func cut(s string, n int) string {
 // reject finds out which members of a rejected response are to blame. For clusters and listeners Envoy names them and
 // takes the rest; for other types, and for malformed messages, nobody knows what is in force.
 func (s *Session) reject(now time.Time, w *watch, f *flight, message string) {
-	members := s.members(w, f)
+	members := f.content(w.mode)
 	names := make([]string, 0, len(members))
 	for n := range members {
 		names = append(names, n)
@@ -91,16 +91,14 @@ func (s *Session) reject(now time.Time, w *watch, f *flight, message string) {
 	}
 }
 
-// members returns what a response carried.
-func (s *Session) members(w *watch, f *flight) map[string]member {
+// content returns what a response carried.
+func (f *flight) content(m mode) map[string]member {
 	if !f.full {
 		return f.members
 	}
+	sent := &watch{mode: m, states: f.states, names: f.names, everything: f.everything}
 	out := map[string]member{}
-	now := w.states
-	w.states = f.states
-	defer func() { w.states = now }()
-	for n := range s.all(w) {
+	for n := range sent.all() {
 		if r, _ := lookup(f.states, n); r != nil {
 			out[n] = member{nil, r}
 		}
@@ -194,7 +192,7 @@ func (s *Session) accepted(w *watch, nonce string) {
 	if len(w.quarantine) == 0 {
 		return
 	}
-	for n, m := range s.members(w, f) {
+	for n, m := range f.content(w.mode) {
 		if q := w.quarantine[n]; q != nil && (m.sent == nil || m.sent.Version != q.Version) {
 			delete(w.quarantine, n)
 		}

@@ -6,28 +6,35 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 )
 
-// blocked tells whether a name must be kept back: because the client rejected this very version, or because the order
-// of make before break has not come to it.
-func (s *Session) blocked(now time.Time, w *watch, name string, ex *exception, target *Resource) bool {
-	if q := w.quarantine[name]; q != nil && target != nil && q.Version == target.Version {
-		return true
-	}
-	switch w.url {
-	case translate.ClusterType:
+// refused tells whether the client rejected this very version.
+func (w *watch) refused(name string, target *Resource) bool {
+	q := w.quarantine[name]
+	return q != nil && target != nil && q.Version == target.Version
+}
+
+// waits tells whether a name must be kept back because the order of make before break has not come to it.
+func (s *Session) waits(now time.Time, w *watch, name string, ex *exception, target *Resource) bool {
+	switch {
+	case w.url == translate.ClusterType:
 		return target == nil && !s.removable(now, ex)
-	case translate.EndpointType:
+	case w.url == translate.EndpointType:
 		return s.leaving(name)
-	case translate.ListenerType, translate.RouteType, translate.VirtualHostType:
-		if ex.force && ex.held == nil && !w.reconnect {
-			return false // just asked for: nothing is served by it yet
+	case followsClusters(w.url):
+		if ex.force && ex.held == nil && !w.reconnect && !s.established() {
+			return false // a first connect asks for everything at once and waits for nothing
 		}
-		return s.awaitsClusters(now, w, ex, target)
+		return s.awaitsClusters(now, ex, target)
 	}
 	return false
 }
 
+// followsClusters tells whether resources of a type lead traffic to clusters.
+func followsClusters(url string) bool {
+	return url == translate.ListenerType || url == translate.RouteType || url == translate.VirtualHostType
+}
+
 // awaitsClusters tells whether a listener or route must wait for clusters that the client does not have in force yet.
-func (s *Session) awaitsClusters(now time.Time, w *watch, ex *exception, target *Resource) bool {
+func (s *Session) awaitsClusters(now time.Time, ex *exception, target *Resource) bool {
 	limit := ex.noted.Add(s.cfg.Timing.ClusterWait)
 	if !now.Before(limit) {
 		return false
@@ -64,7 +71,7 @@ func (s *Session) clustersOutstanding(now time.Time, names []string) (until time
 	}
 	pending := func(n string, ex *exception) bool {
 		target, _ := lookup(cds.states, n)
-		if q := cds.quarantine[n]; target == nil || q != nil && q.Version == target.Version {
+		if target == nil || cds.refused(n, target) {
 			return false
 		}
 		until = ex.noted.Add(wait)
@@ -158,7 +165,7 @@ func (s *Session) routesSettled(seq uint64) bool {
 				continue
 			}
 			target, known := lookup(w.states, n)
-			if q := w.quarantine[n]; q != nil && target != nil && q.Version == target.Version || w.mode == named && !known {
+			if w.refused(n, target) || w.mode == named && !known {
 				continue
 			}
 			return false
@@ -171,16 +178,36 @@ func (s *Session) routesSettled(seq uint64) bool {
 // them before: Envoy warms a changed cluster again but does not ask again.
 func (s *Session) clustersSent(now time.Time, clusters []*Resource) {
 	eds := s.watches[translate.EndpointType]
-	if eds == nil || eds.fresh {
-		return
-	}
-	if clusters == nil {
-		eds.fresh = eds.names.Len() > 0 && eds.claims == nil
-		return
-	}
-	for _, c := range clusters {
-		if eds.names.Has(c.Name) {
-			s.owe(now, eds, c.Name)
+	switch {
+	case eds == nil:
+	case clusters == nil && eds.always: // Envoy asks again itself
+	case clusters == nil:
+		eds.fresh = eds.names.Len() > 0
+		for n := range eds.claims {
+			eds.claims[n] = "" // no version is like this: send it though the client has it
+		}
+	case eds.fresh:
+		for _, c := range clusters {
+			if _, ok := eds.claims[c.Name]; ok {
+				eds.claims[c.Name] = ""
+			}
+		}
+	default:
+		for _, c := range clusters {
+			if eds.names.Has(c.Name) {
+				s.owe(now, eds, c.Name)
+			}
 		}
 	}
+}
+
+// established tells whether the client has clusters in force.
+func (s *Session) established() bool {
+	cds := s.watches[translate.ClusterType]
+	return cds != nil && cds.nonces.acked != ""
+}
+
+// leadsTraffic tells whether the client has asked for what leads traffic to clusters.
+func (s *Session) leadsTraffic() bool {
+	return s.watches[translate.ListenerType] != nil || s.watches[translate.RouteType] != nil
 }

@@ -179,10 +179,12 @@ type flight struct {
 	nonce string
 	at    time.Time
 	seq   uint64
-	// members are what it carried, or full if it carried everything of states that the watch covers.
-	members map[string]member
-	full    bool
-	states  []*State
+	// members are what it carried; if it was not full: everything of states, or what of it is in names.
+	members    map[string]member
+	full       bool
+	states     []*State
+	names      *NameSet
+	everything bool
 	// removal: it only removes.
 	removal  bool
 	isolated bool
@@ -194,12 +196,11 @@ type member struct{ before, sent *Resource }
 // nonces remembers what was sent and acknowledged.
 type nonces struct {
 	sent, acked string
-	older       [4]string // sent before, for acknowledgements that come late
+	older       [2]string // sent before, for acknowledgements that come late
 }
 
 func (n *nonces) send(nonce string) {
-	copy(n.older[1:], n.older[:3])
-	n.older[0] = n.sent
+	n.older[1], n.older[0] = n.older[0], n.sent
 	n.sent = nonce
 }
 
@@ -277,7 +278,7 @@ func (s *Session) debug(r *Request) Effects {
 
 // open starts to watch a type.
 func (s *Session) open(url string) *watch {
-	w := &watch{url: url, mode: s.modeOf(url), served: s.cfg.Serves(url), except: map[string]*exception{}}
+	w := &watch{url: url, mode: s.modeOf(url), served: s.serves(url), except: map[string]*exception{}}
 	if !w.served {
 		w.ready = true
 	}
@@ -293,6 +294,11 @@ func (s *Session) open(url string) *watch {
 		s.take(time.Time{}, w)
 	}
 	return w
+}
+
+// serves tells whether the engine has resources of a type for this protocol; virtual hosts exist in delta only.
+func (s *Session) serves(url string) bool {
+	return s.cfg.Serves(url) && (s.cfg.Delta || url != translate.VirtualHostType)
 }
 
 // closeWatch forgets a type.
@@ -326,7 +332,7 @@ func (s *Session) take(now time.Time, w *watch) {
 	}
 	old, was := w.states, w.ready
 	w.states, w.ready = states, true
-	if !was || w.fresh {
+	if !was || w.fresh && w.nonces.sent == "" {
 		return
 	}
 	for n := range changed(old, states) {

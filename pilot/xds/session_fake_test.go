@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"testing"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -170,6 +169,13 @@ func newTestSession(delta bool, w *fakeWorld, timing Timing) *Session {
 	})
 }
 
+// failer is what *testing.T and *rapid.T have in common.
+type failer interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // wireResponse is a response as a client decodes it.
 type wireResponse struct {
 	typeURL, version, nonce string
@@ -179,7 +185,7 @@ type wireResponse struct {
 	removed                 []string
 }
 
-func decode(t testing.TB, delta bool, r *Response) wireResponse {
+func decode(t failer, delta bool, r *Response) wireResponse {
 	t.Helper()
 	raw := r.Buffers().Materialize()
 	out := wireResponse{resources: map[string]string{}, versions: map[string]string{}}
@@ -193,7 +199,7 @@ func decode(t testing.TB, delta bool, r *Response) wireResponse {
 	if delta {
 		var m discoveryv3.DeltaDiscoveryResponse
 		if err := proto.Unmarshal(raw, &m); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode: %v", err)
 		}
 		for _, res := range m.Resources {
 			if res.Resource.TypeUrl != m.TypeUrl {
@@ -207,7 +213,7 @@ func decode(t testing.TB, delta bool, r *Response) wireResponse {
 	}
 	var m discoveryv3.DiscoveryResponse
 	if err := proto.Unmarshal(raw, &m); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	for _, a := range m.Resources {
 		name := string(a.Value)

@@ -2,7 +2,9 @@ package xds
 
 import (
 	"iter"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
@@ -61,8 +63,7 @@ func (s *Session) inFlight(now time.Time, w *watch) bool {
 		}
 		return true
 	}
-	w.flight = nil
-	return false
+	return false // a later acknowledgement still counts, until something else is sent
 }
 
 // begin prepares the first response of a type. It returns false if it must wait, and clears fresh if the response is
@@ -83,7 +84,7 @@ func (s *Session) begin(now time.Time, w *watch) bool {
 		s.resolveClaims(now, w)
 		return true
 	}
-	if w.reconnect && s.awaitsClusters(now, w, &exception{noted: w.asked}, nil) {
+	if (w.reconnect || s.established()) && followsClusters(w.url) && s.awaitsClusters(now, &exception{noted: w.asked}, nil) {
 		return false
 	}
 	if len(w.quarantine) > 0 {
@@ -95,13 +96,13 @@ func (s *Session) begin(now time.Time, w *watch) bool {
 // oweAll turns "everything is owed" into exceptions, so that single names can be kept back.
 func (s *Session) oweAll(now time.Time, w *watch) {
 	w.fresh, w.answer = false, w.answer || w.mode != named
-	for n := range s.all(w) {
+	for n := range w.all() {
 		s.owe(now, w, n)
 	}
 }
 
 // all yields the names of every resource that the watch covers.
-func (s *Session) all(w *watch) iter.Seq[string] {
+func (w *watch) all() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if w.mode == named || w.mode == wildcard && !w.everything {
 			w.names.All()(yield)
@@ -120,7 +121,7 @@ func (s *Session) resolveClaims(now time.Time, w *watch) {
 	claims := w.claims
 	w.fresh, w.claims, w.answer = false, nil, true
 	clear(w.except)
-	for n := range s.all(w) {
+	for n := range w.all() {
 		target, _ := lookup(w.states, n)
 		version, claimed := claims[n]
 		delete(claims, n)
@@ -144,12 +145,15 @@ func (s *Session) resolveClaims(now time.Time, w *watch) {
 // sendAll sends everything that the watch covers, from the body that the class shares.
 func (s *Session) sendAll(now time.Time, w *watch) *Response {
 	w.fresh = false
-	clear(w.except)
+	maps.DeleteFunc(w.except, func(n string, ex *exception) bool {
+		target, _ := lookup(w.states, n)
+		return target != nil || ex.held == nil // what is left are removals
+	})
 	body := s.fullBody(now, w)
 	if body.count == 0 && !w.answer {
 		return nil
 	}
-	w.flight = &flight{full: true, states: w.states, seq: s.seq}
+	w.flight = &flight{full: true, states: w.states, names: w.names, everything: w.everything, seq: s.seq}
 	if w.url == translate.ClusterType {
 		s.clustersSent(now, nil)
 	}
@@ -178,6 +182,9 @@ func (s *Session) send(now time.Time, w *watch, body *Body, removed []string) *R
 	w.nonces.send(r.Nonce)
 	w.sentAt = now
 	w.flight.nonce, w.flight.at = r.Nonce, now
+	if strings.HasPrefix(w.url, debugPrefix) {
+		w.flight = nil // never acknowledged
+	}
 	return r
 }
 
@@ -186,13 +193,11 @@ func (s *Session) sendChanges(now time.Time, w *watch, only map[string]struct{})
 	if w.mode == followed {
 		s.noteRoutes(now, w)
 	}
-	put, gone := s.sendable(now, w, only)
-	if len(put) > 0 && w.url == translate.ClusterType {
+	put, gone, waits := s.sendable(now, w, only)
+	if len(put) > 0 && w.url == translate.ClusterType && s.leadsTraffic() {
 		gone = nil // removals go in a response of their own
 	}
-	// A client without resources of the type must not be told so where the empty answer is never acknowledged or means
-	// something.
-	if len(put) == 0 && len(gone) == 0 && !w.answer {
+	if len(put) == 0 && len(gone) == 0 && (!w.answer || waits) {
 		return nil
 	}
 	f := &flight{seq: s.seq, states: w.states, members: make(map[string]member, len(put)+len(gone)), isolated: only != nil}
@@ -227,8 +232,8 @@ func (s *Session) sendChanges(now time.Time, w *watch, only map[string]struct{})
 }
 
 // sendable returns the names whose new version or removal may go now, sorted. Exceptions that turn out to need nothing
-// are dropped.
-func (s *Session) sendable(now time.Time, w *watch, only map[string]struct{}) (put, gone []string) {
+// are dropped. waits tells whether a new version must wait for something else.
+func (s *Session) sendable(now time.Time, w *watch, only map[string]struct{}) (put, gone []string, waits bool) {
 	for n, ex := range w.except {
 		if _, suspect := w.suspects[n]; only == nil && suspect {
 			continue
@@ -245,7 +250,11 @@ func (s *Session) sendable(now time.Time, w *watch, only map[string]struct{}) (p
 			delete(w.quarantine, n)
 			continue
 		}
-		if s.blocked(now, w, n, ex, target) {
+		if w.refused(n, target) {
+			continue
+		}
+		if s.waits(now, w, n, ex, target) {
+			waits = waits || target != nil
 			continue
 		}
 		if target == nil {
@@ -256,7 +265,7 @@ func (s *Session) sendable(now time.Time, w *watch, only map[string]struct{}) (p
 	}
 	slices.Sort(put)
 	slices.Sort(gone)
-	return put, gone
+	return put, gone, waits
 }
 
 // removes tells whether the protocol has a way, and the type a use, to say that a name is gone.

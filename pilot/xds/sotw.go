@@ -19,11 +19,12 @@ func (s *Session) requestSotw(now time.Time, r *Request) Effects {
 		s.closeWatch(w)
 		return Effects{Demand: []Demand{{TypeURL: r.TypeURL}}}
 	}
-	if w != nil && r.Nonce != "" && r.Nonce != w.nonces.sent {
-		return Effects{Stale: true}
-	}
-	if w == nil || r.Nonce == "" {
+	// As long as nothing was sent, a nonce can only be of another stream or of before the client had no names.
+	if w == nil || r.Nonce == "" || w.nonces.sent == "" {
 		return s.beginSotw(now, w, r)
+	}
+	if r.Nonce != w.nonces.sent {
+		return Effects{Stale: true}
 	}
 	s.accepted(w, r.Nonce)
 	eff, added, removed := s.rename(w, r.Names)
