@@ -35,6 +35,8 @@ type Message struct {
 	// Parts are encoded elements of the repeated message field Field, put behind Proto's own bytes in order.
 	Field protowire.Number
 	Parts []*Part
+	// Whole, if set, is the encoded resource, and Proto is nil.
+	Whole *Part
 }
 
 // Part is an encoded message that takes part in larger ones. Parts are compared by pointer: the same content yields
@@ -59,6 +61,9 @@ type Slot struct {
 
 // Encode returns the deterministic bytes of m.
 func Encode(m *Message) (wire.Rope, error) {
+	if m.Whole != nil {
+		return m.Whole.Body, nil
+	}
 	head, err := proto.MarshalOptions{Deterministic: true}.Marshal(m.Proto)
 	if err != nil {
 		return wire.Rope{}, fmt.Errorf("encode %s: %w", m.Name, err)
