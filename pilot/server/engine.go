@@ -20,7 +20,7 @@ func NewEngine(log *slog.Logger, settings *model.Settings) *xds.Engine {
 	slots := []*translate.Slot{
 		cluster.OutboundSlot(), cluster.InboundSlot(),
 		endpoint.Slot(),
-		listener.OutboundSlot(), listener.InboundSlot(),
+		listener.OutboundSlot(), listener.HeadlessSlot(), listener.InboundSlot(),
 		route.Slot(),
 		dns.Slot(),
 	}
