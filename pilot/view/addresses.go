@@ -29,6 +29,9 @@ func (c *Context) Addresses(s *model.Service) []string {
 	case err != nil || s.Registry != model.Kubernetes:
 		return []string{s.Address}
 	}
+	if len(s.ClusterVIPs) == 0 || len(s.ClusterVIPs[c.ClusterID()]) > 0 {
+		return []string{s.Address} // the proxy's own cluster gave it: it is called there whatever its family
+	}
 	return c.ofFamily([]string{s.Address})
 }
 
