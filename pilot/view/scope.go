@@ -68,6 +68,11 @@ func servesPort(l *networking.IstioEgressListener, port uint32) bool {
 // one service only reads that by its key.
 func (c *Context) Scope() *Scope { return c.scope() }
 
+// ScopedService returns what Scope().Find(host) finds, or nil. With the default scope it reads only the services of that
+// host, and the proxy's namespace only if it matters; with a Sidecar it asks for the whole scope, whose rules can import
+// any host.
+func (c *Context) ScopedService(host string) *ScopedService { return c.scopedService(host) }
+
 // VirtualServicesFor returns what Scope.VirtualServicesFor gives for the egress listener spec (nil: the default one),
 // without reading the whole scope: only rules that cover host count, and the proxy's namespace only if it matters.
 func (c *Context) VirtualServicesFor(spec *networking.IstioEgressListener, host string) []*model.VirtualService {

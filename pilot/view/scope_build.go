@@ -134,12 +134,16 @@ func (b *scopeBuilder) services(im *imports, port uint32) serviceList {
 	return out
 }
 
-// preferred tells whether s takes a host over from has, which comes before it.
 func (b *scopeBuilder) preferred(s, has *model.Service) bool {
-	if own := has.Namespace == b.out.Namespace; own || s.Namespace == b.out.Namespace {
+	return preferred(s, has, b.out.Namespace, b.r.Settings().UnifiedSidecarScope)
+}
+
+// preferred tells whether in namespace s takes a host over from has, which comes before it.
+func preferred(s, has *model.Service, namespace string, kubernetesFirst bool) bool {
+	if own := has.Namespace == namespace; own || s.Namespace == namespace {
 		return !own
 	}
-	return b.r.Settings().UnifiedSidecarScope && s.Registry == model.Kubernetes && has.Registry != model.Kubernetes
+	return kubernetesFirst && s.Registry == model.Kubernetes && has.Registry != model.Kubernetes
 }
 
 // union lists the services of all listeners, then those that the imported rules send traffic to.

@@ -154,4 +154,10 @@ func checkLookups(t *rapid.T, c *Context) {
 			t.Fatalf("Find(%s) gives %v", x.Host, s.Find(x.Host))
 		}
 	}
+	for _, host := range append(drawnHosts(), "*.ext.com", "s.istio-system.svc.cluster.local") {
+		got, want := c.ScopedService(host), s.Find(host)
+		if (got == nil) != (want == nil) || got != nil && (got.Service != want.Service || !slices.Equal(got.Ports, want.Ports)) {
+			t.Fatalf("%s in %s: the context finds %v, the scope %v", host, s.Namespace, got, want)
+		}
+	}
 }

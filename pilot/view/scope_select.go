@@ -39,6 +39,54 @@ func (c *Context) scope() *Scope {
 	return s
 }
 
+// scopedService makes the choice that scopeBuilder.services makes, for one host. Without the preference for Kubernetes
+// the choice depends on the order of the list of all services, which only the scope has.
+func (c *Context) scopedService(host string) *ScopedService {
+	if c.Sidecar() != nil || !c.Settings().UnifiedSidecarScope {
+		return c.Scope().Find(host)
+	}
+	all := c.ServicesOfHost(host)
+	var best *model.Service
+	switch {
+	case len(all) == 0:
+		return nil
+	case len(all) == 1 && all[0].ExportTo.Public:
+		best = all[0]
+	default:
+		best = bestVisible(all, c.ProxyNamespace())
+	}
+	if best == nil {
+		return nil
+	}
+	return &ScopedService{Service: best, Ports: best.Ports}
+}
+
+// bestVisible folds the services that namespace sees in the order of Reader.VisibleServices.
+func bestVisible(all []*model.Service, namespace string) *model.Service {
+	var visible []*model.Service
+	for _, s := range all {
+		if s.ExportTo.Allows(namespace) {
+			visible = append(visible, s)
+		}
+	}
+	slices.SortFunc(visible, func(a, b *model.Service) int {
+		switch {
+		case a.ExportTo.Public == b.ExportTo.Public:
+			return model.OlderService(a, b)
+		case b.ExportTo.Public:
+			return -1
+		}
+		return 1
+	})
+	var best *model.Service
+	for _, s := range visible {
+		if best == nil || preferred(s, best, namespace, true) {
+			best = s
+		}
+	}
+	return best
+}
+
 func (s *Scope) find(host string) *ScopedService { return s.byHost[host] }
 
 // SelectSidecar returns the Sidecar object that applies to a proxy, or nil: the first of its own namespace whose

@@ -280,6 +280,20 @@ func TestVirtualServicesForReadsLittle(t *testing.T) {
 	}
 }
 
+func TestScopedServiceReadsLittle(t *testing.T) {
+	t.Parallel()
+	w := sidecarWorld(t, service("ns1/private", 9, ".", 80))
+	for host, want := range map[string]bool{"a": false, "private": true, "none": false} {
+		c, rec := w.context("ns1", nil)
+		if s := c.ScopedService(host + ".ns1.svc.cluster.local"); (s != nil) != (host != "none") {
+			t.Errorf("%s: found %v", host, s)
+		}
+		if got := rec.Mask().Has(PropNamespace); got != want {
+			t.Errorf("%s: reads the namespace: %v", host, got)
+		}
+	}
+}
+
 // BenchmarkScope computes scopes from nothing at 1,000 services in 20 namespaces.
 func BenchmarkScope(b *testing.B) {
 	var objects []*model.Object
