@@ -92,8 +92,9 @@ func joinNames(root, delegate string) string {
 	return root + "-" + delegate
 }
 
-// combineMatches returns the matches that satisfy one of roots and one of delegates, and whether there is any way to
-// satisfy both. Every pair that agrees gives one; without a match on one side the other's count.
+// combineMatches returns the matches that satisfy one of roots and one of delegates, and whether each of delegates agrees
+// with some root: one that goes beyond all of them spoils its route. Every pair that agrees gives one; without a match on
+// one side the other's count.
 func combineMatches(roots, delegates []*networking.HTTPMatchRequest) ([]*networking.HTTPMatchRequest, bool) {
 	if len(roots) == 0 {
 		return delegates, true
@@ -102,14 +103,18 @@ func combineMatches(roots, delegates []*networking.HTTPMatchRequest) ([]*network
 		return roots, true
 	}
 	var out []*networking.HTTPMatchRequest
-	for _, r := range roots {
-		for _, d := range delegates {
+	for _, d := range delegates {
+		before := len(out)
+		for _, r := range roots {
 			if !matchesConflict(r, d) {
 				out = append(out, combineMatch(r, d))
 			}
 		}
+		if len(out) == before {
+			return nil, false
+		}
 	}
-	return out, len(out) > 0
+	return out, true
 }
 
 func combineMatch(r, d *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
