@@ -17,9 +17,12 @@ func scalar(fd descriptor, in any, path string, unknown Unknown) (v value, skip 
 		switch b := in.(type) {
 		case bool:
 			return protoreflect.ValueOfBool(b), false, nil
-		case string: // a map key
-			if b == "true" || b == "false" {
-				return protoreflect.ValueOfBool(b == "true"), false, nil
+		case string: // a map key, or a letter that YAML 1.1 takes for a boolean
+			switch b {
+			case "true", "y", "Y":
+				return protoreflect.ValueOfBool(true), false, nil
+			case "false", "n", "N":
+				return protoreflect.ValueOfBool(false), false, nil
 			}
 		}
 		return v, false, typeError(path, "true or false", in)

@@ -1,19 +1,15 @@
 package file
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-
-	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
 	"github.com/mizzen-mesh/mizzen/pilot/source/convert"
+	"github.com/mizzen-mesh/mizzen/pilot/source/document"
 	"github.com/mizzen-mesh/mizzen/pilot/validate"
 )
 
@@ -30,13 +26,6 @@ const (
 
 // DefaultDocumentLimit is the size in bytes above which a document is refused. It is what etcd takes.
 const DefaultDocumentLimit = 1_500_000
-
-const (
-	// maxDepth bounds the nesting of a document. Real objects stay below 30.
-	maxDepth = 200
-	// maxGrowth bounds how far aliases may blow a document up, in multiples of the document limit.
-	maxGrowth = 2
-)
 
 // Check finds what is wrong with an object that decodes well.
 type Check func(o *model.Object) []validate.Issue
@@ -69,8 +58,8 @@ func Decode(file string, data []byte) ([]*model.Object, []source.Problem) {
 func (d *Decoder) Decode(file string, data []byte) ([]*model.Object, []source.Problem) {
 	var objects []*model.Object
 	var problems []source.Problem
-	for _, doc := range split(data) {
-		for _, e := range d.decodeDocument(file, doc) {
+	for _, doc := range document.Split(data) {
+		for _, e := range d.decodeDocument(file, &doc) {
 			if e.object != nil {
 				objects = append(objects, e.object)
 			}
@@ -88,7 +77,7 @@ type entry struct {
 	problems []source.Problem
 }
 
-func (d *Decoder) decodeDocument(file string, doc document) (entries []entry) {
+func (d *Decoder) decodeDocument(file string, doc *document.Document) (entries []entry) {
 	f := &decoding{Decoder: d, file: file}
 	defer func() {
 		// No input is known to get here; but if one does, it must cost its own document only.
@@ -108,52 +97,28 @@ type decoding struct {
 	entries []entry
 }
 
-func (f *decoding) document(doc document) {
-	if len(doc.data) > f.limit {
-		f.problem(doc, codeSize, model.ObjectKey{}, "", fmt.Sprintf("the document has %d bytes, more than %d", len(doc.data), f.limit))
-		return
-	}
-	if explodes(doc.data, f.limit*maxGrowth) {
-		f.problem(doc, codeSize, model.ObjectKey{}, "",
-			fmt.Sprintf("aliases make the document larger than %d bytes", f.limit*maxGrowth))
-		return
-	}
-	text, err := toJSON(doc.data)
+func (f *decoding) document(doc *document.Document) {
+	tree, err := doc.Tree(f.limit)
 	if err != nil {
-		f.yamlProblem(doc, err)
-		return
-	}
-	var tree any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &tree); err != nil {
-		f.problem(doc, codeYAML, model.ObjectKey{}, "", err.Error())
-		return
-	}
-	if deeper(tree, maxDepth) {
-		f.problem(doc, codeSize, model.ObjectKey{}, "", fmt.Sprintf("the document is nested deeper than %d", maxDepth))
+		code := codeYAML
+		if err.TooLarge {
+			code = codeSize
+		}
+		f.add(source.Problem{Code: code, File: f.file, Line: err.Line, Message: err.Message})
 		return
 	}
 	switch t := tree.(type) {
 	case nil:
 	case map[string]any:
-		f.object(doc, t, text, "")
+		f.object(doc, t, "")
 	default:
 		f.problem(doc, codeYAML, model.ObjectKey{}, "", "the document is not an object")
 	}
 }
 
-// toJSON converts YAML as kubectl does; duplicate keys are errors. The YAML library panics on some broken inputs.
-func toJSON(data []byte) (out []byte, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("yaml: %v", r)
-		}
-	}()
-	return yaml.YAMLToJSONStrict(data)
-}
-
-// object decodes one object, or the members of a list. text is the object's JSON, nil for members of a list. at is the
-// path of the object in the document, with its final dot.
-func (f *decoding) object(doc document, tree map[string]any, text []byte, at string) {
+// object decodes one object, or the members of a list. at is the path of the object in the document, with its final
+// dot.
+func (f *decoding) object(doc *document.Document, tree map[string]any, at string) {
 	apiVersion, _ := tree["apiVersion"].(string)
 	kind, _ := tree["kind"].(string)
 	if apiVersion == "" || kind == "" {
@@ -175,7 +140,7 @@ func (f *decoding) object(doc document, tree map[string]any, text []byte, at str
 		f.problem(doc, codeKind, keyOf(tree, nil), at+"apiVersion", fmt.Sprintf("%s is not served in %s", kind, apiVersion))
 		return
 	}
-	o, fe := f.convert(r, tree, text)
+	o, fe := convertTree(r, tree)
 	if fe != nil {
 		f.problem(doc, codeField, keyOf(tree, r), at+fe.Path, fe.Message)
 		return
@@ -183,7 +148,7 @@ func (f *decoding) object(doc document, tree map[string]any, text []byte, at str
 	if !r.Istio() && r.Namespaced && o.Namespace == "" {
 		convert.SetNamespace(o, "default") // as kubectl does
 	}
-	e := entry{object: o, key: o.ObjectKey, line: f.line(doc, at)}
+	e := entry{object: o, key: o.ObjectKey, line: doc.Locate(at)}
 	o.Origin = f.file + ":" + strconv.Itoa(e.line)
 	if e.problems = f.checked(doc, o, at); len(e.problems) > 0 {
 		e.object = nil
@@ -191,7 +156,7 @@ func (f *decoding) object(doc document, tree map[string]any, text []byte, at str
 	f.entries = append(f.entries, e)
 }
 
-func (f *decoding) checked(doc document, o *model.Object, at string) (problems []source.Problem) {
+func (f *decoding) checked(doc *document.Document, o *model.Object, at string) (problems []source.Problem) {
 	if f.check == nil {
 		return nil
 	}
@@ -200,28 +165,26 @@ func (f *decoding) checked(doc document, o *model.Object, at string) (problems [
 			continue
 		}
 		problems = append(problems, source.Problem{
-			Code: codeInvalid, File: f.file, Line: f.line(doc, at+issue.Field), Object: o.ObjectKey,
+			Code: codeInvalid, File: f.file, Line: doc.Locate(at + issue.Field), Object: o.ObjectKey,
 			Field: at + issue.Field, Message: issue.Message,
 		})
 	}
 	return problems
 }
 
-func (f *decoding) convert(r *convert.Resource, tree map[string]any, text []byte) (*model.Object, *convert.FieldError) {
+func convertTree(r *convert.Resource, tree map[string]any) (*model.Object, *convert.FieldError) {
 	if r.Istio() {
 		return r.FromTree(tree, convert.RejectUnknown)
 	}
-	if text == nil {
-		var err error
-		if text, err = json.Marshal(tree); err != nil {
-			return nil, &convert.FieldError{Message: err.Error()}
-		}
+	text, err := json.Marshal(tree)
+	if err != nil {
+		return nil, &convert.FieldError{Message: err.Error()}
 	}
 	return r.FromJSON(text, convert.RejectUnknown)
 }
 
 // list decodes the members of "kind: List" and of typed lists, whose members may lack their kind.
-func (f *decoding) list(doc document, apiVersion, kind string, items []any, at string) {
+func (f *decoding) list(doc *document.Document, apiVersion, kind string, items []any, at string) {
 	if strings.Count(at, "items[") > 1 {
 		f.problem(doc, codeKind, model.ObjectKey{}, at+"items", "lists are nested too deeply")
 		return
@@ -236,7 +199,7 @@ func (f *decoding) list(doc document, apiVersion, kind string, items []any, at s
 		if kind != "" && tree["kind"] == nil && tree["apiVersion"] == nil {
 			tree["kind"], tree["apiVersion"] = kind, apiVersion
 		}
-		f.object(doc, tree, nil, path+".")
+		f.object(doc, tree, path+".")
 	}
 }
 
@@ -262,36 +225,12 @@ func keyOf(tree map[string]any, r *convert.Resource) model.ObjectKey {
 	return k
 }
 
-func (f *decoding) problem(doc document, code string, key model.ObjectKey, field, message string) {
+func (f *decoding) problem(doc *document.Document, code string, key model.ObjectKey, field, message string) {
 	f.add(source.Problem{
-		Code: code, File: f.file, Line: f.line(doc, field), Object: key, Field: field, Message: message,
+		Code: code, File: f.file, Line: doc.Locate(field), Object: key, Field: field, Message: message,
 	})
 }
 
 func (f *decoding) add(p source.Problem) {
 	f.entries = append(f.entries, entry{key: p.Object, line: p.Line, problems: []source.Problem{p}})
-}
-
-// yamlLine is how the YAML library names the line of a mistake.
-var yamlLine = regexp.MustCompile(`line (\d+): `)
-
-func (f *decoding) yamlProblem(doc document, err error) {
-	message := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
-	line := doc.line
-	if m := yamlLine.FindStringSubmatchIndex(message); m != nil {
-		if n, err := strconv.Atoi(message[m[2]:m[3]]); err == nil {
-			// The library counts from 0 in some errors and from 1 in others: never point outside of the document.
-			line = doc.base + min(max(n, 1), bytes.Count(doc.data, []byte("\n"))+1) - 1
-		}
-		message = message[:m[0]] + message[m[1]:]
-	}
-	message = strings.Join(strings.Fields(strings.TrimPrefix(message, "unmarshal errors:")), " ")
-	f.add(source.Problem{Code: codeYAML, File: f.file, Line: line, Message: message})
-}
-
-func (f *decoding) line(doc document, path string) int {
-	if path == "" {
-		return doc.line
-	}
-	return locate(doc, path)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
 	"github.com/mizzen-mesh/mizzen/pilot/source/convert"
+	"github.com/mizzen-mesh/mizzen/pilot/source/document"
 )
 
 // parsedFile is what the documents of one file gave. It is immutable.
@@ -36,12 +37,12 @@ func parse(d *Decoder, path string, data []byte, old *parsedFile) *parsedFile {
 		}
 	}
 	p := &parsedFile{sum: sha256.Sum256(data)}
-	for _, doc := range split(data) {
-		pd := parsedDocument{sum: sha256.Sum256(doc.data), base: doc.base}
+	for _, doc := range document.Split(data) {
+		pd := parsedDocument{sum: sha256.Sum256(doc.Data), base: doc.Base}
 		if k := known[pd.sum]; k != nil && k.reusable() {
-			pd.entries = k.moved(doc.base - k.base)
+			pd.entries = k.moved(doc.Base - k.base)
 		} else {
-			pd.entries = d.decodeDocument(path, doc)
+			pd.entries = d.decodeDocument(path, &doc)
 		}
 		for _, e := range pd.entries {
 			p.blind = p.blind || e.object == nil && (e.key.Kind == "" || e.key.Name == "")

@@ -1,22 +1,29 @@
-package file
+package document
 
-import "bytes"
+import (
+	"bytes"
 
-// document is one YAML document of a file.
-type document struct {
-	// line is the number of the document's first line that holds content.
-	line int
-	// base is the number of the file's line that data starts at.
-	base int
-	data []byte
+	yaml "go.yaml.in/yaml/v3"
+)
+
+// Document is one YAML document of a file.
+type Document struct {
+	// Line is the number in the file of the document's first line that holds content, from 1.
+	Line int
+	// Base is the number of the file's line that Data starts at, from 1.
+	Base int
+	// Data is the text. It shares memory with the file's.
+	Data []byte
+
+	root *yaml.Node // of the parsed text; nil until it is needed
 }
 
-// split cuts a file at its document markers. In YAML a line that starts with "---" ends a document wherever it stands,
+// Split cuts a file at its document markers. In YAML a line that starts with "---" ends a document wherever it stands,
 // also inside block scalars and quotes, so that a broken document cannot swallow the ones after it. Documents without
 // content are left out.
-func split(data []byte) []document {
+func Split(data []byte) []Document {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	var out []document
+	var out []Document
 	start, base, line := 0, 1, 0
 	flush := func(end int) {
 		if d, ok := newDocument(data[start:end], base); ok {
@@ -44,19 +51,28 @@ func split(data []byte) []document {
 	return out
 }
 
+// Single returns data as one document, which may be without content.
+func Single(data []byte) Document {
+	d, ok := newDocument(data, 1)
+	if !ok {
+		return Document{Line: 1, Base: 1, Data: data}
+	}
+	return d
+}
+
 func marker(row []byte, mark string) bool {
 	rest, ok := bytes.CutPrefix(row, []byte(mark))
 	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
 }
 
-func newDocument(data []byte, base int) (document, bool) {
+func newDocument(data []byte, base int) (Document, bool) {
 	line := base
 	for row := range bytes.SplitAfterSeq(data, []byte("\n")) {
 		text := bytes.TrimSpace(row)
 		if len(text) > 0 && text[0] != '#' && text[0] != '%' {
-			return document{line: line, base: base, data: data}, true
+			return Document{Line: line, Base: base, Data: data}, true
 		}
 		line++
 	}
-	return document{}, false
+	return Document{}, false
 }
