@@ -141,23 +141,33 @@ func (s *Set) setHeaders(m *hcmv3.HttpConnectionManager, o HTTP) {
 		m.AppendXForwardedPort = true
 	}
 	if o.Direction == Outbound {
+		return
+	}
+	if !h.GetServer().GetDisabled().GetValue() {
+		m.ServerName = "istio-envoy"
 		if v := h.GetServer().GetValue(); v != "" {
 			m.ServerName = v
 		}
-		return
-	}
-	m.ServerName = "istio-envoy"
-	if v := h.GetServer().GetValue(); v != "" {
-		m.ServerName = v
 	}
 	m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
 	if f := h.GetForwardedClientCert(); f != meshconfig.ForwardClientCertDetails_UNDEFINED {
-		m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_ForwardClientCertDetails(f - 1)
+		m.ForwardClientCertDetails = forwardDetails(f)
 	}
-	switch m.ForwardClientCertDetails {
-	case hcmv3.HttpConnectionManager_APPEND_FORWARD, hcmv3.HttpConnectionManager_SANITIZE_SET:
-		m.SetCurrentClientCertDetails = clientCertDetails(h.GetSetCurrentClientCertDetails())
+	m.SetCurrentClientCertDetails = clientCertDetails(h.GetSetCurrentClientCertDetails())
+}
+
+func forwardDetails(f meshconfig.ForwardClientCertDetails) hcmv3.HttpConnectionManager_ForwardClientCertDetails {
+	switch f {
+	case meshconfig.ForwardClientCertDetails_FORWARD_ONLY:
+		return hcmv3.HttpConnectionManager_FORWARD_ONLY
+	case meshconfig.ForwardClientCertDetails_APPEND_FORWARD:
+		return hcmv3.HttpConnectionManager_APPEND_FORWARD
+	case meshconfig.ForwardClientCertDetails_SANITIZE_SET:
+		return hcmv3.HttpConnectionManager_SANITIZE_SET
+	case meshconfig.ForwardClientCertDetails_ALWAYS_FORWARD_ONLY:
+		return hcmv3.HttpConnectionManager_ALWAYS_FORWARD_ONLY
 	}
+	return hcmv3.HttpConnectionManager_SANITIZE
 }
 
 func clientCertDetails(set *meshconfig.ProxyConfig_ProxyHeaders_SetCurrentClientCertDetails) *hcmv3.HttpConnectionManager_SetCurrentClientCertDetails {

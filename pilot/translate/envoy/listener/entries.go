@@ -71,10 +71,13 @@ func (u *unitMaker) add(l *view.EgressListener, s *view.ScopedService, p *model.
 	for _, a := range u.addresses(s.Service) {
 		binds := at.binds
 		if binds == nil {
-			binds, d.cidrs = u.bindsOf(a), a.cidrs
+			binds, d.cidrs = u.bindsOf(a), nil
+			if a.cidr != "" {
+				d.cidrs = []string{a.cidr}
+			}
 		}
 		// only where several services share an address is the server name needed to tell them apart
-		d.sni = len(a.cidrs) > 0 || a.unspecified() && isWildcard(binds[0]) ||
+		d.sni = a.cidr != "" || a.unspecified() && isWildcard(binds[0]) ||
 			s.Resolution == model.DynamicDNS && model.IsWildcard(s.Host)
 		u.join(d, kind, binds, at.bound)
 	}

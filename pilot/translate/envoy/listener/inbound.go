@@ -117,6 +117,9 @@ func (b *inboundBuilder) passthrough(ports []inboundPort) []inboundPort {
 	own := inboundPort{
 		passthrough: true, protocol: model.Unsupported, cluster: traffic.InboundPassthrough, stat: traffic.InboundPassthrough,
 	}
+	if pattern := b.c.Mesh().Config.GetInboundClusterStatName(); pattern != "" {
+		own.stat = statName(pattern, &model.Service{}, statPort{}, "")
+	}
 	out := []inboundPort{own}
 	modes := b.c.InboundPortMTLS()
 	var extra []uint32

@@ -21,7 +21,6 @@ type unitMaker struct {
 	scope     *view.Scope
 	family    view.Family
 	dualStack bool
-	clusterID string
 	none      bool // nothing is redirected to the proxy
 	fallback  string
 	reserved  []uint32
@@ -41,7 +40,7 @@ func newUnitMaker(c *view.Context) *unitMaker {
 		return nil
 	}
 	u := &unitMaker{
-		c: c, scope: sc, family: c.Family(), dualStack: c.Settings().DualStack, clusterID: c.ClusterID(),
+		c: c, scope: sc, family: c.Family(), dualStack: c.Settings().DualStack,
 		none: c.Interception() == view.None, fallback: fallbackCluster(sc), entries: map[bindKey]*entry{},
 	}
 	u.reserve()
