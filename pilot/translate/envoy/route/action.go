@@ -68,7 +68,7 @@ func directResponse(in *networking.HTTPDirectResponse) *routev3.DirectResponseAc
 // forward returns the action that sends requests on to the rule's destinations, and the header changes that belong to
 // the whole route.
 func (t *translator) forward(r *networking.HTTPRoute, own headerChanges) (*routev3.RouteAction, headerChanges) {
-	out := &routev3.RouteAction{RequestMirrorPolicies: t.mirrors(r)}
+	out := &routev3.RouteAction{RequestMirrorPolicies: t.mirrors(r), AppendXForwardedHost: t.forwardedHost}
 	t.setTimeout(out, r.GetTimeout())
 	setRewrite(out, r, t.gatewayAPI)
 	hashed := false
@@ -90,7 +90,6 @@ func (t *translator) forward(r *networking.HTTPRoute, own headerChanges) (*route
 	}
 	if own.authority != "" {
 		out.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: own.authority}
-		out.AppendXForwardedHost = t.forwardedHost
 	}
 	if t.gatewayAPI {
 		out.ClusterNotFoundResponseCode = routev3.RouteAction_INTERNAL_SERVER_ERROR

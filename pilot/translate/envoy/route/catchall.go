@@ -13,7 +13,7 @@ import (
 // catchAll is the virtual host for hosts that nobody knows. Without a cluster they are refused.
 type catchAll struct {
 	name, cluster string
-	attemptCount  bool
+	headers       headerFlags
 }
 
 const (
@@ -24,7 +24,7 @@ const (
 
 // catchAllOf returns what an outbound policy makes of unknown hosts.
 func catchAllOf(p *networking.OutboundTrafficPolicy, h headerFlags) catchAll {
-	out := catchAll{name: "block_all", attemptCount: h.attemptCount}
+	out := catchAll{name: "block_all", headers: h}
 	// A Sidecar's modes are the mesh's, which has one more.
 	switch mesh.MeshConfig_OutboundTrafficPolicy_Mode(p.GetMode()) {
 	case mesh.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY:
@@ -43,12 +43,12 @@ func (u catchAll) part(c *view.Context) *translate.Part {
 	if u.cluster == "" {
 		r.Action = &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: blockedStatus}}
 	} else {
-		action := &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: u.cluster}}
+		action := &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: u.cluster}, AppendXForwardedHost: u.headers.forwardedHost}
 		(&translator{c: c, stock: c.Stock()}).setTimeout(action, nil)
 		r.Action = &routev3.Route_Route{Route: action}
 	}
 	p, err := translate.EncodePart(u.name, &routev3.VirtualHost{
-		Name: u.name, Domains: []string{"*"}, Routes: []*routev3.Route{r}, IncludeRequestAttemptCount: u.attemptCount,
+		Name: u.name, Domains: []string{"*"}, Routes: []*routev3.Route{r}, IncludeRequestAttemptCount: u.headers.attemptCount,
 	})
 	if err != nil {
 		return nil

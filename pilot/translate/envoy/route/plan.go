@@ -124,7 +124,7 @@ func (p *planner) single(n configName) {
 // that has a route for the proxy; else the first with its most specific wildcard.
 func (p *planner) ruleOf(s *view.ScopedService, port uint32) *model.VirtualService {
 	for i, v := range p.l.rules(s.Host) {
-		exact := slices.Contains(v.Hosts, s.Host)
+		exact := names(v, s.Host)
 		switch {
 		case exact && p.takes(v, s, port):
 			return v
@@ -136,6 +136,11 @@ func (p *planner) ruleOf(s *view.ScopedService, port uint32) *model.VirtualServi
 		return nil
 	}
 	return nil
+}
+
+// names tells whether v names exactly host. A wildcard is never exact, also where a service is one.
+func names(v *model.VirtualService, host string) bool {
+	return !model.IsWildcard(host) && slices.Contains(v.Hosts, host)
 }
 
 // takes tells whether v routes the service's requests for this proxy.
@@ -223,7 +228,7 @@ func (p *planner) wildcardServices() map[*model.VirtualService][]*view.ScopedSer
 	}
 	out := map[*model.VirtualService][]*view.ScopedService{}
 	for _, s := range p.l.services {
-		if rules := p.l.rules(s.Host); len(rules) > 0 && !slices.Contains(rules[0].Hosts, s.Host) {
+		if rules := p.l.rules(s.Host); len(rules) > 0 && !names(rules[0], s.Host) {
 			out[rules[0]] = append(out[rules[0]], s)
 		}
 	}

@@ -65,7 +65,7 @@ func (p *planner) split(v *model.VirtualService, wild []*view.ScopedService) (ho
 		}
 	}
 	for _, h := range wildcards {
-		if v.FromGatewayAPI || !p.coversAny(h) {
+		if v.FromGatewayAPI || !p.meetsAny(h) {
 			hosts = append(hosts, h)
 		}
 	}
@@ -79,9 +79,10 @@ func (p *planner) split(v *model.VirtualService, wild []*view.ScopedService) (ho
 	return hosts, services
 }
 
-func (p *planner) coversAny(wildcard string) bool {
+// meetsAny tells whether a wildcard has a name in common with any service.
+func (p *planner) meetsAny(wildcard string) bool {
 	return slices.ContainsFunc(p.l.services, func(s *view.ScopedService) bool {
-		return model.HostSubsetOf(s.Host, wildcard)
+		return model.HostMatches(wildcard, s.Host)
 	})
 }
 
