@@ -1,191 +1,209 @@
-// Package meshconfig reads the mesh-wide configuration: built-in defaults, then each source's YAML on top.
 package meshconfig
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 	mesh "istio.io/api/mesh/v1alpha1"
-	networking "istio.io/api/networking/v1alpha3"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/source/convert"
+	"github.com/mizzen-mesh/mizzen/pilot/source/document"
+	"github.com/mizzen-mesh/mizzen/pilot/validate"
 )
-
-// Defaults returns the mesh configuration of a process that was given none.
-func Defaults() *mesh.MeshConfig {
-	return &mesh.MeshConfig{
-		ProxyListenPort: 15001, ProxyInboundListenPort: 15006,
-		ConnectTimeout:           durationpb.New(10 * time.Second),
-		ProtocolDetectionTimeout: durationpb.New(0),
-		DnsRefreshRate:           durationpb.New(time.Minute),
-		IngressService:           "istio-ingressgateway", IngressClass: "istio", IngressControllerMode: mesh.MeshConfig_STRICT,
-		EnableTracing: true, AccessLogEncoding: mesh.MeshConfig_TEXT,
-		TrustDomain: "cluster.local", RootNamespace: "istio-system",
-		EnableAutoMtls: wrapperspb.Bool(true), EnablePrometheusMerge: wrapperspb.Bool(true),
-		OutboundTrafficPolicy:  &mesh.MeshConfig_OutboundTrafficPolicy{Mode: mesh.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY},
-		InboundTrafficPolicy:   &mesh.MeshConfig_InboundTrafficPolicy{Mode: mesh.MeshConfig_InboundTrafficPolicy_PASSTHROUGH},
-		LocalityLbSetting:      defaultLocality(),
-		DefaultServiceExportTo: []string{"*"}, DefaultVirtualServiceExportTo: []string{"*"}, DefaultDestinationRuleExportTo: []string{"*"},
-		H2UpgradePolicy:    mesh.MeshConfig_DO_NOT_UPGRADE,
-		DefaultConfig:      defaultProxyConfig(),
-		DefaultProviders:   &mesh.MeshConfig_DefaultProviders{},
-		ExtensionProviders: defaultProviders(),
-	}
-}
-
-func defaultLocality() *networking.LocalityLoadBalancerSetting {
-	return &networking.LocalityLoadBalancerSetting{Enabled: wrapperspb.Bool(true)}
-}
-
-func defaultProxyConfig() *mesh.ProxyConfig {
-	return &mesh.ProxyConfig{
-		ConfigPath: "./etc/istio/proxy", BinaryPath: "/usr/local/bin/envoy",
-		ClusterName:   &mesh.ProxyConfig_ServiceCluster{ServiceCluster: "istio-proxy"},
-		DrainDuration: durationpb.New(45 * time.Second), TerminationDrainDuration: durationpb.New(5 * time.Second),
-		ProxyAdminPort: 15000, ControlPlaneAuthPolicy: mesh.AuthenticationPolicy_MUTUAL_TLS,
-		DiscoveryAddress: "istiod.istio-system.svc:15012", StatNameLength: 189, StatusPort: 15020,
-	}
-}
-
-func defaultProviders() []*mesh.MeshConfig_ExtensionProvider {
-	return []*mesh.MeshConfig_ExtensionProvider{
-		{Name: "prometheus", Provider: &mesh.MeshConfig_ExtensionProvider_Prometheus{Prometheus: &mesh.MeshConfig_ExtensionProvider_PrometheusMetricsProvider{}}},
-		{Name: "stackdriver", Provider: &mesh.MeshConfig_ExtensionProvider_Stackdriver{Stackdriver: &mesh.MeshConfig_ExtensionProvider_StackdriverProvider{}}},
-		{Name: "envoy", Provider: &mesh.MeshConfig_ExtensionProvider_EnvoyFileAccessLog{
-			EnvoyFileAccessLog: &mesh.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider{Path: "/dev/stdout"},
-		}},
-	}
-}
 
 // Parse returns the mesh configuration that the YAML texts give, each applied onto the one before, the first onto the
 // defaults. An unknown field or a value out of range is an error that names it.
 func Parse(texts ...[]byte) (*model.Mesh, error) {
 	config := Defaults()
 	for _, text := range texts {
-		if err := apply(config, text); err != nil {
+		next, err := Apply(config, text)
+		if err != nil {
 			return nil, fmt.Errorf("mesh configuration: %w", err)
 		}
-	}
-	if err := Validate(config); err != nil {
-		return nil, fmt.Errorf("mesh configuration: %w", err)
+		config = next
 	}
 	return New(config, nil), nil
 }
 
-// New makes the model's form of a configuration.
+// New makes the model's form of a configuration. Nil networks mean none.
 func New(config *mesh.MeshConfig, networks *mesh.MeshNetworks) *model.Mesh {
 	if networks == nil {
 		networks = &mesh.MeshNetworks{}
 	}
 	return &model.Mesh{
 		Config: config, Networks: networks,
-		DefaultServiceExportTo:         config.GetDefaultServiceExportTo(),
-		DefaultVirtualServiceExportTo:  config.GetDefaultVirtualServiceExportTo(),
-		DefaultDestinationRuleExportTo: config.GetDefaultDestinationRuleExportTo(),
+		DefaultServiceExportTo:         exportTo(config.GetDefaultServiceExportTo()),
+		DefaultVirtualServiceExportTo:  exportTo(config.GetDefaultVirtualServiceExportTo()),
+		DefaultDestinationRuleExportTo: exportTo(config.GetDefaultDestinationRuleExportTo()),
 	}
 }
 
-// ParseNetworks returns the mesh networks of a YAML text.
+func exportTo(given []string) []string {
+	if len(given) == 0 {
+		return []string{"*"}
+	}
+	return given
+}
+
+// ParseNetworks returns the mesh networks of a YAML text. Errors are a *convert.FieldError where there is a field.
 func ParseNetworks(text []byte) (*mesh.MeshNetworks, error) {
 	out := &mesh.MeshNetworks{}
-	if err := strict(text, out); err != nil {
+	t, err := tree(text)
+	if err == nil {
+		err = message(out, t, "")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mesh networks: %w", err)
+	}
+	if err := Invalid(validate.MeshNetworks(out)).orNil(); err != nil {
 		return nil, fmt.Errorf("mesh networks: %w", err)
 	}
 	return out, nil
 }
 
-func strict(text []byte, into proto.Message) error {
-	js, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		return err
+// Invalid is the error of a configuration that can be read, but must not be used.
+type Invalid []validate.Issue
+
+// Error lists the mistakes.
+func (e Invalid) Error() string {
+	errs := make([]error, len(e))
+	for i, issue := range e {
+		errs[i] = fmt.Errorf("%s: %s", issue.Field, issue.Message)
 	}
-	if string(js) == "null" {
-		return nil
-	}
-	return protojson.Unmarshal(js, into)
+	return errors.Join(errs...).Error()
 }
 
-// apply puts the fields present in text onto config.
-func apply(config *mesh.MeshConfig, text []byte) error {
-	given := &mesh.MeshConfig{}
-	if err := strict(text, given); err != nil {
-		return err
+func (e Invalid) orNil() error {
+	errs := slices.DeleteFunc(slices.Clone(e), func(i validate.Issue) bool { return i.Warning })
+	if len(errs) == 0 {
+		return nil
 	}
-	var present map[string]any
-	if err := yaml.Unmarshal(text, &present); err != nil {
-		return err
+	return errs
+}
+
+// Validate returns what is wrong with a configuration, as an Invalid, or nil.
+func Validate(c *mesh.MeshConfig) error { return Invalid(validate.MeshConfig(c)).orNil() }
+
+// textLimit bounds a configuration, in bytes. It is what a ConfigMap can hold, with room.
+const textLimit = 4 << 20
+
+func tree(text []byte) (map[string]any, error) {
+	doc := document.Single(text)
+	out, err := doc.Tree(textLimit)
+	if err != nil {
+		return nil, err
 	}
-	into, from := config.ProtoReflect(), given.ProtoReflect()
-	fields := from.Descriptor().Fields()
-	for key := range present {
-		fd := fields.ByJSONName(key)
-		if fd == nil {
-			fd = fields.ByTextName(key)
-		}
-		if fd == nil {
-			return fmt.Errorf("unknown field %q", key)
-		}
-		switch fd.JSONName() {
-		case "defaultConfig":
-			applyProxyConfig(config.DefaultConfig, given.DefaultConfig)
-		case "defaultProviders":
-			mergeFields(config.DefaultProviders.ProtoReflect(), given.DefaultProviders.ProtoReflect())
-		case "extensionProviders":
-			config.ExtensionProviders = mergeProviders(config.ExtensionProviders, given.ExtensionProviders)
-		case "trustDomainAliases":
-			config.TrustDomainAliases = append(config.TrustDomainAliases, given.TrustDomainAliases...)
-			slices.Sort(config.TrustDomainAliases)
-			config.TrustDomainAliases = slices.Compact(config.TrustDomainAliases)
-		default:
-			if from.Has(fd) {
-				into.Set(fd, from.Get(fd))
-			} else {
-				into.Clear(fd)
-			}
-		}
+	switch t := out.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		return t, nil
+	}
+	return nil, errors.New("not an object")
+}
+
+// message decodes t onto m; fields that t has replace m's.
+func message(m proto.Message, t map[string]any, path string) error {
+	if err := convert.Message(m, t, path, convert.RejectUnknown); err != nil {
+		return err
 	}
 	return nil
 }
 
-// mergeFields sets in into every field that from has.
-func mergeFields(into, from protoreflect.Message) {
-	if !from.IsValid() {
-		return
+// Apply returns base with the fields of the YAML text on top, validated. Fields replace those of base, but for the ones
+// that merge: defaultConfig and defaultProviders field by field, extensionProviders by name, and trustDomainAliases as
+// a union. base is not modified.
+func Apply(base *mesh.MeshConfig, text []byte) (*mesh.MeshConfig, error) {
+	t, err := tree(text)
+	if err != nil {
+		return nil, err
 	}
-	from.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		into.Set(fd, v)
-		return true
-	})
+	config := proto.CloneOf(base)
+	proxy := taken(t, "defaultConfig", "default_config")
+	providers := taken(t, "defaultProviders", "default_providers")
+	extensions := taken(t, "extensionProviders", "extension_providers")
+	aliases := taken(t, "trustDomainAliases", "trust_domain_aliases")
+	if err := message(config, t, ""); err != nil {
+		return nil, err
+	}
+	if err := applyProxyConfig(config, proxy); err != nil {
+		return nil, err
+	}
+	if config.DefaultProviders == nil {
+		config.DefaultProviders = &mesh.MeshConfig_DefaultProviders{}
+	}
+	if err := nested(config.DefaultProviders, providers, "defaultProviders"); err != nil {
+		return nil, err
+	}
+	more := &mesh.MeshConfig{}
+	lists := map[string]any{"extensionProviders": extensions, "trustDomainAliases": aliases}
+	if err := message(more, lists, ""); err != nil {
+		return nil, err
+	}
+	config.ExtensionProviders = mergeProviders(config.ExtensionProviders, more.ExtensionProviders)
+	if len(more.TrustDomainAliases) > 0 {
+		all := slices.Concat(config.TrustDomainAliases, more.TrustDomainAliases)
+		slices.Sort(all)
+		config.TrustDomainAliases = slices.Compact(all)
+	}
+	return config, Validate(config)
+}
+
+// taken removes the value of a field, which has two names, from t and returns it.
+func taken(t map[string]any, names ...string) any {
+	var out any
+	for _, n := range names {
+		if v, ok := t[n]; ok {
+			out = v
+			delete(t, n)
+		}
+	}
+	return out
+}
+
+// nested decodes v, which must be an object if it is anything, onto m.
+func nested(m proto.Message, v any, path string) error {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		return message(m, v, path)
+	}
+	return &convert.FieldError{Path: path, Message: "not an object"}
 }
 
 // applyProxyConfig merges field by field; proxyMetadata key by key and proxyHeaders field by field.
-func applyProxyConfig(into, from *mesh.ProxyConfig) {
-	if from == nil {
-		return
+func applyProxyConfig(config *mesh.MeshConfig, v any) error {
+	const path = "defaultConfig"
+	if config.DefaultConfig == nil {
+		config.DefaultConfig = &mesh.ProxyConfig{}
 	}
-	metadata, headers := into.ProxyMetadata, into.ProxyHeaders
-	mergeFields(into.ProtoReflect(), from.ProtoReflect())
-	if len(metadata) > 0 && len(from.ProxyMetadata) > 0 {
-		both := make(map[string]string, len(metadata)+len(from.ProxyMetadata))
-		for _, m := range []map[string]string{metadata, from.ProxyMetadata} {
-			for k, v := range m {
-				both[k] = v
-			}
-		}
-		into.ProxyMetadata = both
+	into := config.DefaultConfig
+	metadata := into.ProxyMetadata
+	var headers any
+	if t, ok := v.(map[string]any); ok {
+		headers = taken(t, "proxyHeaders", "proxy_headers")
 	}
-	if headers != nil && from.ProxyHeaders != nil {
-		mergeFields(headers.ProtoReflect(), from.ProxyHeaders.ProtoReflect())
-		into.ProxyHeaders = headers
+	if err := nested(into, v, path); err != nil {
+		return err
 	}
+	both := maps.Clone(metadata)
+	if both == nil {
+		both = into.ProxyMetadata
+	}
+	maps.Copy(both, into.ProxyMetadata)
+	into.ProxyMetadata = both
+	if headers == nil {
+		return nil
+	}
+	if into.ProxyHeaders == nil {
+		into.ProxyHeaders = &mesh.ProxyConfig_ProxyHeaders{}
+	}
+	return nested(into.ProxyHeaders, headers, path+".proxyHeaders")
 }
 
 func mergeProviders(old, more []*mesh.MeshConfig_ExtensionProvider) []*mesh.MeshConfig_ExtensionProvider {
@@ -199,21 +217,4 @@ func mergeProviders(old, more []*mesh.MeshConfig_ExtensionProvider) []*mesh.Mesh
 		}
 	}
 	return out
-}
-
-// Validate returns what is wrong with a configuration.
-func Validate(c *mesh.MeshConfig) error {
-	var errs []error
-	if t := c.GetConnectTimeout(); t != nil && (t.AsDuration() < time.Millisecond || t.AsDuration() > time.Hour) {
-		errs = append(errs, fmt.Errorf("connectTimeout: %v is not between 1ms and 1h", t.AsDuration()))
-	}
-	for name, p := range map[string]int32{"proxyListenPort": c.GetProxyListenPort(), "proxyInboundListenPort": c.GetProxyInboundListenPort(), "proxyHttpPort": c.GetProxyHttpPort()} {
-		if p < 0 || p > 65535 {
-			errs = append(errs, fmt.Errorf("%s: %d is not a port", name, p))
-		}
-	}
-	if c.GetTrustDomain() == "" {
-		errs = append(errs, errors.New("trustDomain: must not be empty"))
-	}
-	return errors.Join(errs...)
 }
