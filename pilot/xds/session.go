@@ -345,18 +345,19 @@ func (s *Session) take(now time.Time, w *watch) {
 // note compares what the client holds of a name with what it should.
 func (s *Session) note(now time.Time, w *watch, name string, old []*State) {
 	ex := w.except[name]
-	if ex == nil {
-		held, _ := lookup(old, name)
-		ex = &exception{held: held, seq: s.seq, noted: now}
-	}
+	before, _ := lookup(old, name)
 	target, known := lookup(w.states, name)
+	switch {
+	case ex == nil:
+		ex = &exception{held: before, seq: s.seq, noted: now}
+	case before != nil && target == nil:
+		// What led to it is pending since now, not since its last change.
+		ex.seq, ex.noted, ex.waited, ex.settled = s.seq, now, false, time.Time{}
+	}
 	if (known || w.mode != named) && same(ex.held, target) && !ex.force {
 		delete(w.except, name)
 		delete(w.quarantine, name)
 		return
-	}
-	if ex.settled != (time.Time{}) && target != nil {
-		ex.waited, ex.settled = false, time.Time{}
 	}
 	w.except[name] = ex
 }

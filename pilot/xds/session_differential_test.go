@@ -79,6 +79,7 @@ func (c *simClient) begin(typ string) {
 }
 
 func (c *simClient) request(r *Request) {
+	c.t.Logf("%s: request nonce %q subscribe %v unsubscribe %v names %v initial %v error %v", shortType(r.TypeURL), r.Nonce, r.Subscribe, r.Unsubscribe, r.Names, r.Initial, r.Error != nil)
 	eff := c.session.Request(c.now, r)
 	if eff.Err != nil {
 		c.t.Fatalf("the stream was closed: %v", eff.Err)
@@ -109,6 +110,9 @@ func (c *simClient) subscribe(typ string, add, remove []string) {
 	case c.delta:
 		c.request(&Request{TypeURL: fakeTypes[typ], Subscribe: add, Unsubscribe: remove})
 	default:
+		if e := c.unacked[typ]; e != nil {
+			c.ack(typ) // or the new names would acknowledge what was rejected
+		}
 		c.request(&Request{TypeURL: fakeTypes[typ], Names: slices.Sorted(maps.Keys(c.names[typ])), Nonce: c.nonce[typ], Version: "x"})
 		delete(c.unacked, typ) // such a request acknowledges
 		c.asked[typ] = len(c.names[typ]) > 0
@@ -125,6 +129,7 @@ func (c *simClient) receive() (n int) {
 		n++
 		m := decode(c.t, c.delta, r)
 		typ := shortType(m.typeURL)
+		c.t.Logf("%s: response %s %v removed %v", typ, m.nonce, m.resources, m.removed)
 		if _, waiting := c.unacked[typ]; waiting {
 			c.t.Fatalf("%s: a second response is in flight", typ)
 		}
@@ -282,6 +287,7 @@ func drawEdits(t *rapid.T, withBad bool) []simEdit {
 }
 
 func (c *simClient) edit(edits []simEdit) {
+	c.t.Logf("edit %v", edits)
 	for _, e := range edits {
 		if e.content == "" {
 			c.world.set(fakeTypes[e.typ], e.name, nil)
@@ -328,9 +334,6 @@ func TestDeltaEqualsStateOfTheWorld(t *testing.T) {
 				typ := rapid.SampledFrom([]string{"rds", "sds"}).Draw(t, "type")
 				n := fmt.Sprint(typ[:1], rapid.IntRange(0, 4).Draw(t, "name"))
 				each(func(c *simClient) {
-					if _, waiting := c.unacked[typ]; waiting && !c.delta {
-						return // would acknowledge what the client may have to reject
-					}
 					if c.names[typ][n] {
 						c.subscribe(typ, nil, []string{n})
 					} else {
@@ -344,5 +347,84 @@ func TestDeltaEqualsStateOfTheWorld(t *testing.T) {
 			c.settle()
 			c.compare()
 		}
+	})
+}
+
+// TestMakeBeforeBreak: whatever the history, the client never holds a listener or route that leads to a cluster it does
+// not hold, as long as no wait ends by its deadline. Listeners and routes are asked for when clusters are there, as
+// Envoy does.
+func TestMakeBeforeBreak(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		timing := DefaultTiming()
+		timing.Ack, timing.ClusterAck, timing.ClusterWait = 1000*time.Hour, 1000*time.Hour, 1000*time.Hour
+		c := newSimClient(t, rapid.Bool().Draw(t, "delta"), timing)
+		leads := map[string]string{} // "rds/r0" to its cluster in the world
+		c.check = func(c *simClient) {
+			for _, typ := range []string{"lds", "rds"} {
+				for n, content := range c.held[typ] {
+					if _, to, _ := strings.Cut(content, ">"); c.held["cds"][to] == "" {
+						t.Fatalf("%s %s leads to cluster %s, which the client does not hold", typ, n, to)
+					}
+				}
+			}
+		}
+		for i := range 3 {
+			c.names["rds"][fmt.Sprint("r", i)] = true
+		}
+		n := 0
+		edit := func(t *rapid.T) {
+			n++
+			var edits []simEdit
+			// some clusters come or change, what leads to clusters is pointed elsewhere, and some unused clusters go
+			for range rapid.IntRange(1, 3).Draw(t, "clusters") {
+				name := fmt.Sprint("c", rapid.IntRange(0, 4).Draw(t, "cluster"))
+				edits = append(edits, simEdit{typ: "cds", name: name, content: fmt.Sprint(n)}, simEdit{typ: "eds", name: name, content: fmt.Sprint(n)})
+			}
+			for range rapid.IntRange(0, 3).Draw(t, "leads") {
+				typ := rapid.SampledFrom([]string{"lds", "rds"}).Draw(t, "type")
+				name := fmt.Sprint(typ[:1], rapid.IntRange(0, 2).Draw(t, "name"))
+				to := edits[rapid.IntRange(0, len(edits)-1).Draw(t, "to")]
+				if to.typ != "cds" {
+					continue
+				}
+				e := simEdit{typ: typ, name: name, content: fmt.Sprint(n, ">", to.name)}
+				if rapid.Bool().Draw(t, "precise") {
+					e.cluster = to.name
+				}
+				leads[typ+"/"+name] = to.name
+				edits = append(edits, e)
+			}
+			used := map[string]bool{}
+			for _, to := range leads {
+				used[to] = true
+			}
+			for i := range 5 {
+				if name := fmt.Sprint("c", i); !used[name] && rapid.Bool().Draw(t, "remove") {
+					edits = append(edits, simEdit{typ: "cds", name: name})
+				}
+			}
+			c.edit(edits)
+		}
+		c.session = newTestSession(c.delta, c.world, timing)
+		edit(t)
+		c.connect()
+		c.receive()
+		t.Repeat(map[string]func(*rapid.T){
+			"edit": func(t *rapid.T) { edit(t); c.receive() },
+			"ack": func(t *rapid.T) {
+				c.ack(rapid.SampledFrom([]string{"cds", "eds", "lds", "rds"}).Draw(t, "type"))
+				c.receive()
+			},
+			"advance": func(*rapid.T) { c.now = c.now.Add(600 * time.Millisecond); c.receive() },
+			"reconnect": func(t *rapid.T) {
+				if c.delta {
+					c.connect()
+					c.receive()
+				}
+			},
+		})
+		c.settle()
+		c.compare()
 	})
 }
