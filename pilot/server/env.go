@@ -34,7 +34,7 @@ func Variables() []Variable {
 			return nil
 		}}
 	}
-	return []Variable{
+	return append([]Variable{
 		str("CLUSTER_ID", "Kubernetes", "the cluster this control plane belongs to", func(s *model.Settings) *string { return &s.ClusterID }),
 		str("POD_NAMESPACE", "istio-system", "the namespace the control plane runs in", func(s *model.Settings) *string { return &s.SystemNamespace }),
 		str("REVISION", "", "the control plane's revision", func(s *model.Settings) *string { return &s.Revision }),
@@ -72,7 +72,7 @@ func Variables() []Variable {
 				return fmt.Errorf("MIZZEN_VHDS: %q is not off, on or auto", v)
 			},
 		},
-	}
+	}, rareVariables()...)
 }
 
 // ParseSettings reads the settings from an environment. Values that do not parse are errors; their defaults stay.
