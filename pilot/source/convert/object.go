@@ -3,6 +3,7 @@ package convert
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,15 +82,31 @@ func (r *Resource) header(tree map[string]any, unknown Unknown) (*model.Object, 
 	}
 	o.Annotations = keptAnnotations(o.Annotations)
 	if unknown == RejectUnknown {
-		for _, k := range sortedKeys(tree) {
-			switch k {
-			case "apiVersion", "kind", "metadata", "spec", "status":
-			default:
-				return nil, &FieldError{k, "unknown field"}
-			}
+		if err := knownKeys(tree, "", "apiVersion", "kind", "metadata", "spec", "status"); err != nil {
+			return nil, err
+		}
+		if err := knownKeys(md, "metadata.", metadataFields()...); err != nil {
+			return nil, err
 		}
 	}
 	return o, r.checkName(o)
+}
+
+func metadataFields() []string {
+	return []string{
+		"name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+		"deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
+		"managedFields", "clusterName",
+	}
+}
+
+func knownKeys(tree map[string]any, path string, known ...string) *FieldError {
+	for _, k := range sortedKeys(tree) {
+		if !slices.Contains(known, k) {
+			return &FieldError{path + k, "unknown field"}
+		}
+	}
+	return nil
 }
 
 func (r *Resource) checkName(o *model.Object) *FieldError {
@@ -139,7 +156,7 @@ func (r *Resource) FromJSON(data []byte, unknown Unknown) (*model.Object, *Field
 	}
 	if unknown == RejectUnknown && r.UserWritten {
 		for _, e := range strict {
-			if fe := jsonError(e); !strings.HasPrefix(fe.Path, "status") && !strings.HasPrefix(fe.Path, "metadata") {
+			if fe := jsonError(e); !strings.HasPrefix(fe.Path, "status") {
 				return nil, fe
 			}
 		}

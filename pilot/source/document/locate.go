@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,13 @@ func (d *Document) Locate(path string) int {
 		}
 		node, line = next, at
 	}
-	return d.Base + line - 1
+	return d.fileLine(line)
+}
+
+// fileLine turns the YAML library's line into the file's. The library takes more characters for ends of lines than
+// editors do.
+func (d *Document) fileLine(line int) int {
+	return d.Base + min(max(line, 1), bytes.Count(d.Data, []byte("\n"))+1) - 1
 }
 
 // steps splits "a.b[0][k.x].c" into a, b, 0, k.x, c.

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"math"
@@ -43,7 +42,7 @@ func (d *Document) Tree(limit int) (tree any, failure *Error) {
 	if d.root.Kind == 0 || len(d.root.Content) == 0 {
 		return nil, nil
 	}
-	b := &builder{base: d.Base, left: limit * growth, limit: limit * growth}
+	b := &builder{doc: d, left: limit * growth, limit: limit * growth}
 	tree = b.build(d.root.Content[0], 0)
 	return tree, b.err
 }
@@ -74,8 +73,7 @@ func (d *Document) libraryError(err error) *Error {
 	line := d.Line
 	if m := libraryLine.FindStringSubmatchIndex(message); m != nil {
 		if n, err := strconv.Atoi(message[m[2]:m[3]]); err == nil {
-			// The library counts from 0 in some errors and from 1 in others: never point outside of the document.
-			line = d.Base + min(max(n, 1), bytes.Count(d.Data, []byte("\n"))+1) - 1
+			line = d.fileLine(n) // some errors count from 0
 		}
 		message = message[:m[0]] + message[m[1]:]
 	}
@@ -84,14 +82,14 @@ func (d *Document) libraryError(err error) *Error {
 
 // builder turns nodes into a tree. After an error it does nothing more.
 type builder struct {
-	base        int
+	doc         *Document
 	left, limit int // bytes
 	err         *Error
 }
 
 func (b *builder) fail(n *yaml.Node, format string, args ...any) {
 	if b.err == nil {
-		b.err = &Error{Line: b.base + max(n.Line, 1) - 1, Message: fmt.Sprintf(format, args...)}
+		b.err = &Error{Line: b.doc.fileLine(n.Line), Message: fmt.Sprintf(format, args...)}
 	}
 }
 

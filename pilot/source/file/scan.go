@@ -42,13 +42,14 @@ type scanner struct {
 type absence struct {
 	first time.Time // when it was first missed
 	last  time.Time // the latest sign that somebody is at work on it
+	grace time.Duration
 }
 
 func (a absence) believed() time.Time {
-	if at := a.first.Add(vanishMax); at.Before(a.last.Add(vanishGrace)) {
+	if at := a.first.Add(vanishMax); at.Before(a.last.Add(a.grace)) {
 		return at
 	}
-	return a.last.Add(vanishGrace)
+	return a.last.Add(a.grace)
 }
 
 // stir says that something has happened to a file of this name.
@@ -196,7 +197,7 @@ func (s *scanner) take(r reading, now time.Time) {
 		return
 	}
 	s.seen[r.path] = sighting{info: r.info, at: now}
-	if r.empty && r.parsed != nil && s.state.files[r.path] != nil && !s.overdue(r.path, now) {
+	if r.empty && r.parsed != nil && s.state.files[r.path] != nil && !s.overdue(r.path, now, emptyGrace) {
 		s.state.vanish(r.path)
 		delete(s.seen, r.path) // to be read again
 		return
@@ -210,10 +211,10 @@ func (s *scanner) take(r reading, now time.Time) {
 }
 
 // overdue notes that a file is gone, and says whether it has been for long enough to be believed.
-func (s *scanner) overdue(path string, now time.Time) bool {
+func (s *scanner) overdue(path string, now time.Time, grace time.Duration) bool {
 	a, ok := s.gone[path]
 	if !ok {
-		s.gone[path] = absence{first: now, last: now}
+		s.gone[path] = absence{first: now, last: now, grace: grace}
 		return false
 	}
 	return !now.Before(a.believed())
@@ -225,7 +226,7 @@ func (s *scanner) miss(t *tree, now time.Time) {
 		if _, ok := t.files[path]; ok || t.under(path) {
 			continue
 		}
-		if s.overdue(path, now) {
+		if s.overdue(path, now, vanishGrace) {
 			s.state.put(path, nil)
 			delete(s.seen, path)
 			delete(s.gone, path)

@@ -18,9 +18,10 @@ const (
 	pollInterval = 30 * time.Second
 	// pollBlind replaces pollInterval when the system refuses to watch a directory.
 	pollBlind = 2 * time.Second
-	// vanishGrace is how long a file may be gone, or empty, before its objects are: editors do both on the way.
-	// It counts from the last sign of work on the file, but ends after vanishMax.
-	vanishGrace, vanishMax = 100 * time.Millisecond, 2 * time.Second
+	// vanishGrace is how long a file must be gone before its objects are, and emptyGrace how long it must be empty:
+	// editors do both on the way, and a busy machine may stop them there. Each counts from the last sign of work on the
+	// file, but ends after vanishMax.
+	vanishGrace, emptyGrace, vanishMax = 250 * time.Millisecond, time.Second, 3 * time.Second
 )
 
 // Options say what a Source reads.
