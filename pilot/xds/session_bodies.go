@@ -21,10 +21,11 @@ type Bodies struct {
 	n    int
 }
 
-// bodyKey finds candidates; the entry's states decide.
+// bodyKey finds candidates; the entry's states decide. Names are told apart by their hash, so that the set is not kept
+// for the sake of the body.
 type bodyKey struct {
 	first *State
-	names *NameSet
+	names nameSetKey
 	delta bool
 }
 
@@ -43,7 +44,11 @@ func (b *Bodies) Full(now time.Time, delta bool, states []*State, names *NameSet
 	if len(states) == 0 {
 		return &Body{}
 	}
-	e := b.entry(now, bodyKey{states[0], names, delta}, states)
+	key := bodyKey{first: states[0], delta: delta}
+	if names != nil {
+		key.names = names.key
+	}
+	e := b.entry(now, key, states)
 	e.once.Do(func() { e.body = fullBody(delta, e.states, names) })
 	return e.body
 }
