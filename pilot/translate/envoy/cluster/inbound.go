@@ -71,7 +71,7 @@ func inboundUnits(c *view.Context) []any {
 	// A Sidecar's ingress takes the place of the services, which captured traffic alone reaches.
 	if len(ingress) == 0 && c.Interception() != view.None || len(ingress) > 0 && c.Settings().SidecarServiceInboundMerge {
 		for _, t := range c.Targets() {
-			if !taken[t.TargetPort] && t.Port.Protocol != model.UDP {
+			if !taken[t.TargetPort] {
 				add(portUnit{t.TargetPort})
 			}
 		}
@@ -110,14 +110,15 @@ func (j *job) inboundPort(u portUnit) ([]*translate.Message, error) {
 	return j.inboundCluster(in), nil
 }
 
-// primary finds the services of the workload's port: the oldest one gives protocol and policy.
+// primary finds the services of the workload's port: the oldest one gives protocol and policy. UDP ports count where
+// there is no other.
 func (j *job) primary(in *inbound) bool {
 	for _, t := range j.c.Targets() {
-		if t.TargetPort != in.port || t.Port.Protocol == model.UDP {
+		if t.TargetPort != in.port {
 			continue
 		}
-		if in.service == nil {
-			in.service, in.protocol = t.Service, t.Port
+		if in.service == nil || in.protocol.Protocol == model.UDP && t.Port.Protocol != model.UDP {
+			in.service, in.protocol, in.services = t.Service, t.Port, nil
 		}
 		same := func(s *model.Service) bool { return s.Host == t.Service.Host }
 		if t.Port.Number == in.protocol.Number && !slices.ContainsFunc(in.services, same) {
@@ -146,7 +147,7 @@ func (j *job) inboundCluster(in *inbound) []*translate.Message {
 		cl.UpstreamBindConfig = bindConfig(j.c.Family(), j.set.DualStack)
 	}
 	rule := j.c.InboundDestinationRule(in.service.Host, in.service.Namespace)
-	policy := traffic.Policy{Pool: traffic.ForPort(rule, in.protocol.Number).Pool}
+	policy := traffic.ForPort(rule, in.protocol.Number)
 	for _, p := range in.pools {
 		if p != nil {
 			policy.Pool = p
