@@ -1,273 +1,137 @@
 package model
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/mizzen-mesh/mizzen/pkg/store"
-	networking "istio.io/api/networking/v1alpha3"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// discoveryState is what the builder keeps to derive services, endpoints and workloads key by key. Rows are
-// "namespace/name"; service rows are "namespace/host".
+// discoveryState is what the builder keeps to derive services, endpoints and workloads key by key. All of it follows
+// from the objects of the current PushContext.
 type discoveryState struct {
-	slices    index // service row -> rows of its EndpointSlices
-	podSlices index // pod row -> rows of the slices that name it
-	ipSlices  index // "namespace/ip" -> rows of the slices that hold the address without naming a pod
-	nodePods  index // node -> pod rows
-	entries   index // service row -> rows of the ServiceEntries that define it
-	selecting index // namespace -> rows of ServiceEntries with a workload selector
-	aliases   index // target host -> rows of Alias services
+	pods, entries workloadMap // every pod and WorkloadEntry, as a workload
+	networks      *networkTable
+
+	addresses      index // address -> names (ObjectKey.String) of the pods and entries that have it
+	nodePods       index // node -> rows of its pods
+	serviceSlices  index // row of a Kubernetes service -> rows of its slices
+	podSlices      index // row of a pod -> rows of the slices that refer to it
+	addressSlices  index // "namespace/address" -> rows of the slices that list it without a reference
+	hostEntries    index // "namespace/host" -> rows of its ServiceEntries
+	nodeServices   rowSet
+	aliasesTo      index // host -> "namespace/host" of the services that are defined as another name of it
+	selections     map[ObjectKey]*selection
+	selectionIndex map[labelPair]map[ObjectKey]struct{}
+
+	candidates  map[string][]*Service // "namespace/host" -> its services, the one that counts first
+	targetAddrs map[string][]string   // "namespace/host" -> addresses under which targetsAt holds it
+	targetsAt   index                 // "namespace/address" -> "namespace/host"
 }
 
 func (s *discoveryState) start() {
-	s.slices, s.podSlices, s.ipSlices, s.nodePods = index{}, index{}, index{}, index{}
-	s.entries, s.selecting, s.aliases = index{}, index{}, index{}
+	s.pods, s.entries = workloadMap{}, workloadMap{}
+	s.addresses, s.nodePods = index{}, index{}
+	s.serviceSlices, s.podSlices, s.addressSlices = index{}, index{}, index{}
+	s.hostEntries, s.nodeServices, s.aliasesTo = index{}, rowSet{}, index{}
+	s.selections, s.selectionIndex = map[ObjectKey]*selection{}, map[labelPair]map[ObjectKey]struct{}{}
+	s.candidates, s.targetAddrs, s.targetsAt = map[string][]*Service{}, map[string][]string{}, index{}
 }
 
-// discovery is one derivation under way: what must be recomputed, and the tables being written.
-type discovery struct {
+// discoveryWork is one derivation under way: what must be looked at again, and the tables being written.
+type discoveryWork struct {
 	*commit
-	state     *discoveryState
-	settings  *Settings
-	workloads map[ObjectKey]struct{}
-	services  map[string]struct{}
-	endpoints map[string]struct{}
+	*discoveryState
+
+	dirtyWorkloads  map[ObjectKey]struct{}
+	dirtySelections map[ObjectKey]struct{}
+	dirtyServices   map[string]ServiceKey
+	dirtyEndpoints  map[string]ServiceKey
+	dirtyAddresses  rowSet
+	dirtyAliases    rowSet // hosts
+	public          listEdit[*Service]
+	exported        map[string]*listEdit[*Service]
+
+	systemNetwork *string
+	services      *store.Txn[*Service]
+	hosts         *store.Txn[[]string]
+	endpoints     *store.Txn[*Endpoints]
+	workloads     *store.Txn[*Workload]
 }
 
 // deriveDiscovery brings services, hosts, visibility, endpoints, aliases and workloads up to date with c.changes.
 func (b *Builder) deriveDiscovery(c *commit) {
-	d := &discovery{
-		commit: c, state: &b.discoveryState, settings: c.next.settings,
-		workloads: map[ObjectKey]struct{}{}, services: map[string]struct{}{}, endpoints: map[string]struct{}{},
+	if len(c.changes) == 0 && !c.mesh && b.networks != nil {
+		return
+	}
+	w := newDiscoveryWork(c, &b.discoveryState)
+	if c.mesh || w.networks == nil {
+		w.networks = newNetworkTable(c.next.mesh.Networks, c.next.settings.ClusterID)
 	}
 	for _, ch := range c.changes {
-		d.note(ch)
+		w.note(ch)
 	}
-	if c.mesh || d.networkChanged() {
-		d.everything()
+	if c.mesh {
+		w.everything()
 	}
-	d.deriveWorkloads()
-	d.deriveServices()
-	d.deriveEndpoints()
+	w.deriveWorkloads()
+	w.deriveSelections()
+	w.deriveServices()
+	w.deriveAliases()
+	w.deriveEndpoints()
+	w.finish()
 }
 
-func (d *discovery) hostOf(namespace, name string) string {
-	return name + "." + namespace + ".svc." + d.settings.Domain
-}
-
-// note marks what one changed object concerns, and keeps the indexes.
-func (d *discovery) note(ch change) {
-	switch ch.key.Kind {
-	case KindService:
-		row := ch.key.Namespace + "/" + d.hostOf(ch.key.Namespace, ch.key.Name)
-		d.services[row], d.endpoints[row] = struct{}{}, struct{}{}
-	case KindServiceEntry:
-		d.noteEntry(ch.key, ch.old, false)
-		d.noteEntry(ch.key, ch.new, true)
-	case KindEndpointSlice:
-		d.noteSlice(ch.key, ch.old, false)
-		d.noteSlice(ch.key, ch.new, true)
-	case KindPod:
-		d.notePod(ch.key, ch.old, false)
-		d.notePod(ch.key, ch.new, true)
-	case KindWorkloadEntry:
-		d.workloads[ch.key] = struct{}{}
-		for _, o := range []*Object{ch.old, ch.new} {
-			if o != nil {
-				d.noteSelected(o.Namespace)
-				d.noteServicesSelecting(o.Namespace, entryLabels(o))
-			}
-		}
-	case KindNode:
-		for row := range d.state.nodePods[ch.key.Name] {
-			d.notePodRow(row)
-		}
-	case KindNamespace:
-		d.noteNamespace(ch.key.Name)
+func newDiscoveryWork(c *commit, s *discoveryState) *discoveryWork {
+	return &discoveryWork{
+		commit: c, discoveryState: s,
+		dirtyWorkloads: map[ObjectKey]struct{}{}, dirtySelections: map[ObjectKey]struct{}{},
+		dirtyServices: map[string]ServiceKey{}, dirtyEndpoints: map[string]ServiceKey{},
+		dirtyAddresses: rowSet{}, dirtyAliases: rowSet{}, exported: map[string]*listEdit[*Service]{},
+		services: c.next.services.Txn(), hosts: c.next.hosts.Txn(),
+		endpoints: c.next.endpoints.Txn(), workloads: c.next.workloads.Txn(),
 	}
 }
 
-func (d *discovery) noteNamespace(namespace string) {
-	for row := range d.prev.services.Prefix(namespace + "/") {
-		d.services[row] = struct{}{}
+func (w *discoveryWork) finish() {
+	w.next.endpoints = w.endpoints.Commit()
+}
+
+// everything has all that exists looked at again.
+func (w *discoveryWork) everything() {
+	w.allWorkloads()
+	for row, list := range w.candidates {
+		w.dirtyServices[row] = list[0].ServiceKey
+		w.dirtyEndpoints[row] = list[0].ServiceKey
 	}
 }
 
-func (d *discovery) noteEntry(key ObjectKey, o *Object, add bool) {
-	if o == nil {
-		return
-	}
-	spec, ok := o.Spec.(*networking.ServiceEntry)
-	if !ok {
-		return
-	}
-	edit := d.state.entries.drop
-	selecting := d.state.selecting.drop
-	if add {
-		edit, selecting = d.state.entries.add, d.state.selecting.add
-	}
-	for _, h := range spec.GetHosts() {
-		row := key.Namespace + "/" + h
-		edit(row, key.Row())
-		d.services[row], d.endpoints[row] = struct{}{}, struct{}{}
-	}
-	if spec.GetWorkloadSelector() != nil {
-		selecting(key.Namespace, key.Row())
-	}
-}
-
-func sliceService(o *Object) (string, bool) {
-	if o.Labels["multicluster.kubernetes.io/service-name"] != "" {
-		return "", false
-	}
-	name := o.Labels[discoveryv1.LabelServiceName]
-	return name, name != ""
-}
-
-func (d *discovery) noteSlice(key ObjectKey, o *Object, add bool) {
-	if o == nil {
-		return
-	}
-	slice, ok := o.Spec.(*discoveryv1.EndpointSlice)
-	name, named := sliceService(o)
-	if !ok || !named {
-		return
-	}
-	row := key.Namespace + "/" + d.hostOf(key.Namespace, name)
-	edit := index.drop
-	if add {
-		edit = index.add
-	}
-	edit(d.state.slices, row, key.Row())
-	for i := range slice.Endpoints {
-		e := &slice.Endpoints[i]
-		if ref := e.TargetRef; ref != nil && ref.Kind == "Pod" {
-			edit(d.state.podSlices, key.Namespace+"/"+ref.Name, key.Row())
-			continue
-		}
-		for _, a := range e.Addresses {
-			edit(d.state.ipSlices, key.Namespace+"/"+a, key.Row())
-		}
-	}
-	d.endpoints[row] = struct{}{}
-}
-
-func (d *discovery) notePod(key ObjectKey, o *Object, add bool) {
-	d.workloads[key] = struct{}{}
-	if o == nil {
-		return
-	}
-	pod, ok := o.Spec.(*corev1.Pod)
-	if !ok {
-		return
-	}
-	if pod.Spec.NodeName != "" {
-		if add {
-			d.state.nodePods.add(pod.Spec.NodeName, key.Row())
-		} else {
-			d.state.nodePods.drop(pod.Spec.NodeName, key.Row())
-		}
-	}
-	d.noteSlices(d.state.podSlices[key.Row()])
-	for _, ip := range podIPs(pod) {
-		d.noteSlices(d.state.ipSlices[key.Namespace+"/"+ip])
-	}
-	d.noteSelected(key.Namespace)
-}
-
-func (d *discovery) notePodRow(row string) {
-	o, ok := d.next.objects[KindPod].Get(row)
-	if !ok {
-		return
-	}
-	d.workloads[o.ObjectKey] = struct{}{}
-	d.noteSlices(d.state.podSlices[row])
-	d.noteSelected(o.Namespace)
-}
-
-func (d *discovery) noteSlices(rows rowSet) {
-	for row := range rows {
-		if o, ok := d.next.objects[KindEndpointSlice].Get(row); ok {
-			if name, named := sliceService(o); named {
-				d.endpoints[o.Namespace+"/"+d.hostOf(o.Namespace, name)] = struct{}{}
+func (w *discoveryWork) allWorkloads() {
+	for _, m := range []workloadMap{w.pods, w.entries} {
+		for _, names := range m {
+			for _, x := range names {
+				w.dirtyWorkloads[x.Object] = struct{}{}
 			}
 		}
 	}
 }
 
-// noteSelected marks the ServiceEntries of a namespace that select workloads. Whether they take this one is for the
-// derivation to say: selectors may test labels that it adds.
-func (d *discovery) noteSelected(namespace string) {
-	for row := range d.state.selecting[namespace] {
-		o, ok := d.next.objects[KindServiceEntry].Get(row)
-		if !ok {
-			continue
-		}
-		spec, _ := o.Spec.(*networking.ServiceEntry)
-		for _, h := range spec.GetHosts() {
-			d.endpoints[namespace+"/"+h] = struct{}{}
-		}
-	}
+func (w *discoveryWork) dirtyService(k ServiceKey) { w.dirtyServices[k.String()] = k }
+
+func (w *discoveryWork) dirtyEndpoint(k ServiceKey) { w.dirtyEndpoints[k.String()] = k }
+
+// kubernetesKey returns the key of the Kubernetes service with that name.
+func (w *discoveryWork) kubernetesKey(namespace, name string) ServiceKey {
+	return ServiceKey{kubernetesHost(name, namespace, w.next.settings.Domain), namespace}
 }
 
-// noteServicesSelecting marks the Kubernetes Services of a namespace that select a WorkloadEntry with the labels.
-func (d *discovery) noteServicesSelecting(namespace string, labels map[string]string) {
-	for row, o := range d.next.objects[KindService].Prefix(namespace + "/") {
-		svc, ok := o.Spec.(*corev1.Service)
-		if ok && len(svc.Spec.Selector) > 0 && subset(svc.Spec.Selector, labels) {
-			_, name, _ := strings.Cut(row, "/")
-			d.endpoints[namespace+"/"+d.hostOf(namespace, name)] = struct{}{}
-		}
+type namespaceMeta struct{ labels, annotations map[string]string }
+
+func (w *discoveryWork) namespace(name string) namespaceMeta {
+	o, ok := w.next.objects[KindNamespace].Get("/" + name)
+	if !ok {
+		return namespaceMeta{}
 	}
+	return namespaceMeta{o.Labels, o.Annotations}
 }
 
-// networkChanged tells whether the label that gives all endpoints their network differs.
-func (d *discovery) networkChanged() bool {
-	old, _ := d.prev.objects[KindNamespace].Get("/" + d.settings.SystemNamespace)
-	now, _ := d.next.objects[KindNamespace].Get("/" + d.settings.SystemNamespace)
-	return networkLabel(old) != networkLabel(now)
-}
-
-func networkLabel(o *Object) string {
-	if o == nil {
-		return ""
-	}
-	return o.Labels[labelNetwork]
-}
-
-// everything marks all there is.
-func (d *discovery) everything() {
-	for _, o := range d.next.objects[KindPod].All() {
-		d.workloads[o.ObjectKey] = struct{}{}
-	}
-	for _, o := range d.next.objects[KindWorkloadEntry].All() {
-		d.workloads[o.ObjectKey] = struct{}{}
-	}
-	for _, t := range []store.Table[*Object]{d.next.objects[KindService], d.next.objects[KindServiceEntry]} {
-		for _, o := range t.All() {
-			d.note(change{key: o.ObjectKey, new: o})
-		}
-	}
-}
-
-// subset tells whether labels has all of want.
-func subset(want, labels map[string]string) bool {
-	for k, v := range want {
-		if got, ok := labels[k]; !ok || got != v {
-			return false
-		}
-	}
-	return true
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
+func (w *discoveryWork) spiffeID(namespace, account string) string {
+	return "spiffe://" + w.next.mesh.TrustDomain() + "/ns/" + namespace + "/sa/" + account
 }

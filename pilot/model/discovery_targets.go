@@ -1,214 +1,230 @@
 package model
 
 import (
-	"net/netip"
+	"cmp"
 	"slices"
-	"strconv"
-
-	meta "istio.io/api/meta/v1alpha1"
+	"strings"
 )
-
-// entryIndexName names the i-th inline endpoint of a ServiceEntry.
-func entryIndexName(entry string, i int) string { return entry + "-" + strconv.Itoa(i) }
-
-// conditionTrue tells whether a status holds a condition of the type that is true.
-func conditionTrue(status any, kind string) bool {
-	s, ok := status.(*meta.IstioStatus)
-	if !ok {
-		return false
-	}
-	for _, c := range s.GetConditions() {
-		if c.GetType() == kind {
-			return c.GetStatus() == "True"
-		}
-	}
-	return false
-}
-
-// meshNetwork returns the network that the mesh networks give a cluster's address, or "".
-func meshNetwork(m *Mesh, cluster, ip string) string {
-	if m == nil {
-		return ""
-	}
-	networks := m.Networks.GetNetworks()
-	names := sortedKeys(networks)
-	for _, n := range names {
-		for _, e := range networks[n].GetEndpoints() {
-			if e.GetFromRegistry() == cluster && cluster != "" {
-				return n
-			}
-		}
-	}
-	addr, err := netip.ParseAddr(ip)
-	if err != nil {
-		return ""
-	}
-	best, bits := "", 129
-	for _, n := range names {
-		for _, e := range networks[n].GetEndpoints() {
-			if p, err := netip.ParsePrefix(e.GetFromCidr()); err == nil && p.Contains(addr) && p.Bits() < bits {
-				best, bits = n, p.Bits()
-			}
-		}
-	}
-	return best
-}
-
-// serviceAccounts returns the accounts behind a service, expanded to the trust domain aliases, sorted.
-func (pc *PushContext) serviceAccounts(k ServiceKey) []string {
-	set := map[string]struct{}{}
-	if s, ok := pc.services.Get(k.String()); ok {
-		for _, a := range s.SubjectAltNames {
-			set[a] = struct{}{}
-		}
-	}
-	if e, ok := pc.endpoints.Get(k.String()); ok {
-		for _, a := range e.ServiceAccounts {
-			set[a] = struct{}{}
-		}
-	}
-	own := "spiffe://" + pc.mesh.TrustDomain() + "/"
-	for _, a := range sortedKeys(set) {
-		if len(a) <= len(own) || a[:len(own)] != own {
-			continue
-		}
-		for _, td := range pc.mesh.Config.GetTrustDomainAliases() {
-			set["spiffe://"+td+"/"+a[len(own):]] = struct{}{}
-		}
-	}
-	if len(set) == 0 {
-		return nil
-	}
-	return sortedKeys(set)
-}
 
 // TargetQuery says which workload's services are asked for.
 type TargetQuery struct {
+	// Cluster and Namespace are the proxy's; ProxyName is the pod's or WorkloadEntry's name.
 	Cluster, Namespace, ProxyName string
-	IPs                           []string
-	Labels                        map[string]string
-	PodPorts                      map[string]uint32
+	// IPs are the proxy's addresses, the main one first.
+	IPs []string
+	// Labels and PodPorts ("name/protocol") are what the proxy says itself; they count as long as its pod is not known.
+	Labels   map[string]string
+	PodPorts map[string]uint32
 }
 
-// ServiceTargets returns the service ports that a workload serves, the oldest service first.
+// ServiceTargets returns the service ports that a workload serves, the oldest service first. Of several ports of one
+// service with the same target port and protocol only the first is returned.
 func (r *Reader) ServiceTargets(q TargetQuery) []ServiceTarget {
-	var out []ServiceTarget
-	services := r.NamespaceServices(q.Namespace)
-	if q.Cluster == "" || q.Cluster == r.Settings().ClusterID {
-		out = r.kubernetesTargets(q, services)
+	t := targetList{r: r, q: q}
+	if q.Cluster == "" || q.Cluster == r.pc.settings.ClusterID {
+		t.kubernetes()
 	}
-	for _, s := range services {
-		if s.Registry == External {
-			out = append(out, r.entryTargets(q, s)...)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b ServiceTarget) int {
+	t.byAddress(External)
+	slices.SortStableFunc(t.out, func(a, b ServiceTarget) int {
 		if c := a.Service.Created.Compare(b.Service.Created); c != 0 {
 			return c
 		}
-		switch {
-		case a.Service.Host < b.Service.Host:
-			return -1
-		case a.Service.Host > b.Service.Host:
-			return 1
-		}
-		return 0
+		return cmp.Or(strings.Compare(a.Service.Host, b.Service.Host),
+			strings.Compare(a.Service.Namespace, b.Service.Namespace))
 	})
-	return out
+	return t.out
 }
 
-func (r *Reader) kubernetesTargets(q TargetQuery, services []*Service) []ServiceTarget {
-	labels, named := q.Labels, q.PodPorts
-	entry := r.entryByIP(q)
-	pod := r.Workload(r.Settings().ClusterID, q.Namespace, q.ProxyName)
-	switch {
-	case entry != nil:
-		labels, named = entry.Labels, entry.NamedPorts
-	case pod != nil:
-		labels, named = pod.Labels, pod.NamedPorts
-	}
-	var out []ServiceTarget
-	for _, s := range services {
-		if s.Registry != Kubernetes || len(s.Selector) == 0 || !subset(s.Selector, labels) || entry != nil && s.Resolution != ClientSideLB {
-			continue
-		}
-		out = append(out, selectedTargets(s, named, entry != nil)...)
-	}
-	if len(out) > 0 {
-		return out
-	}
-	for _, s := range services {
-		if s.Registry == Kubernetes && len(s.Selector) == 0 && s.Resolution != Alias {
-			out = append(out, r.entryTargets(q, s)...)
-		}
-	}
-	return out
+type targetID struct {
+	service  *Service
+	port     uint32
+	protocol Protocol
 }
 
-func (r *Reader) entryByIP(q TargetQuery) *Workload {
-	if len(q.IPs) == 0 {
+// targetList gathers the targets of one workload. UDP ports are not among them: no proxy serves them.
+type targetList struct {
+	r    *Reader
+	q    TargetQuery
+	out  []ServiceTarget
+	seen map[targetID]struct{}
+}
+
+func (t *targetList) add(s *Service, p *Port, target uint32) {
+	if p.Protocol == UDP {
+		return
+	}
+	id := targetID{s, target, p.Protocol}
+	if _, dup := t.seen[id]; dup {
+		return
+	}
+	if t.seen == nil {
+		t.seen = map[targetID]struct{}{}
+	}
+	t.seen[id] = struct{}{}
+	t.out = append(t.out, ServiceTarget{Service: s, Port: p, TargetPort: target})
+}
+
+// kubernetes adds the Kubernetes services: those that select the WorkloadEntry of the proxy's address, else those of
+// its pod, else those that its own labels suit.
+func (t *targetList) kubernetes() {
+	if x := t.entry(); x != nil {
+		t.selecting(x.Namespace, x.Labels, func(s *Service, p *Port) (uint32, bool) {
+			if s.Resolution != ClientSideLB {
+				return 0, false
+			}
+			return entryTargetPort(x, p)
+		})
+		return
+	}
+	pod := t.r.Workload(t.q.Cluster, t.q.Namespace, t.q.ProxyName)
+	if pod == nil || pod.Object.Kind != KindPod {
+		if len(t.q.Labels) > 0 {
+			t.selecting(t.q.Namespace, t.q.Labels, portResolver(t.q.PodPorts))
+		}
+		return
+	}
+	if !t.selecting(t.q.Namespace, pod.Labels, portResolver(pod.NamedPorts)) {
+		t.byAddress(Kubernetes)
+	}
+}
+
+// entry returns the WorkloadEntry of the proxy's first address: its own by name, else one of its namespace, else the
+// first.
+func (t *targetList) entry() *Workload {
+	if len(t.q.IPs) == 0 {
 		return nil
 	}
 	var best *Workload
-	for _, w := range r.WorkloadsByIP(q.IPs[0]) {
-		if w.Object.Kind != KindWorkloadEntry {
+	rank := 0
+	for _, x := range t.r.WorkloadsByIP(t.q.IPs[0]) {
+		if x.Object.Kind != KindWorkloadEntry || !x.Ready {
 			continue
 		}
-		if w.Namespace == q.Namespace && (best == nil || w.Object.Name == q.ProxyName) {
-			best = w
+		n := 1
+		if x.Namespace == t.q.Namespace {
+			n++
+			if x.Object.Name == t.q.ProxyName {
+				n++
+			}
+		}
+		if n > rank {
+			best, rank = x, n
 		}
 	}
 	return best
 }
 
-// selectedTargets resolves the ports of a service on a workload it selects. Of two ports that lead to one target port
-// with one protocol, the first in the service counts.
-func selectedTargets(s *Service, named map[string]uint32, entry bool) []ServiceTarget {
-	type target struct {
-		port     uint32
-		protocol Protocol
+// portResolver resolves target ports of pods: by number, or by name among the ports given.
+func portResolver(named map[string]uint32) func(*Service, *Port) (uint32, bool) {
+	return func(_ *Service, p *Port) (uint32, bool) {
+		if p.TargetPortName != "" {
+			n, ok := named[namedPort(p.TargetPortName, "TCP")]
+			return n, ok
+		}
+		if p.TargetPort != 0 {
+			return p.TargetPort, true
+		}
+		return p.Number, true
 	}
-	seen := map[target]struct{}{}
-	var out []ServiceTarget
-	for _, p := range s.Ports {
-		if p.Protocol == UDP {
-			continue
-		}
-		port := p.TargetPort
-		if entry {
-			n, ok := entryTargetPort(p, named)
-			if !ok {
-				continue
-			}
-			port = n
-		} else if p.TargetPortName != "" {
-			port = named[p.TargetPortName+"/TCP"]
-			if port == 0 {
-				continue
-			}
-		}
-		t := target{port, p.Protocol}
-		if _, twice := seen[t]; twice {
-			continue
-		}
-		seen[t] = struct{}{}
-		out = append(out, ServiceTarget{Service: s, Port: p, TargetPort: port})
-	}
-	return out
 }
 
-// entryTargets are the ports of a service whose endpoints have one of the workload's addresses.
-func (r *Reader) entryTargets(q TargetQuery, s *Service) []ServiceTarget {
-	var out []ServiceTarget
-	for _, e := range r.Endpoints(s.ServiceKey).All {
-		if !slices.Contains(q.IPs, e.Addresses[0]) {
+// selecting adds the Kubernetes services of a namespace whose selector suits labels, and tells whether there are any.
+func (t *targetList) selecting(namespace string, labels map[string]string, port func(*Service, *Port) (uint32, bool)) bool {
+	found := false
+	for _, s := range t.r.NamespaceServices(namespace) {
+		if s.Registry != Kubernetes || s.Selector == nil || s.Resolution == Alias || !LabelsMatch(s.Selector, labels) {
 			continue
 		}
+		found = true
 		for _, p := range s.Ports {
-			if p.Name == e.PortName && p.Protocol != UDP {
-				out = append(out, ServiceTarget{Service: s, Port: p, TargetPort: e.Port})
+			if n, ok := port(s, p); ok {
+				t.add(s, p, n)
 			}
 		}
 	}
-	return out
+	return found
+}
+
+// byAddress adds the services of the proxy's namespace that have an endpoint at one of its addresses: ServiceEntries,
+// or Kubernetes services without a selector.
+func (t *targetList) byAddress(registry Registry) {
+	for _, ip := range t.q.IPs {
+		row := t.q.Namespace + "/" + ip
+		t.r.read(TableTargets, row)
+		keys, _ := t.r.pc.targets.Get(row)
+		for _, k := range keys {
+			for _, e := range t.r.Endpoints(k).All {
+				if !slices.Contains(e.Addresses, ip) || (e.ServicePort == 0) != (registry == Kubernetes) {
+					continue
+				}
+				if s, p := t.r.portOf(k, registry, e); s != nil {
+					t.add(s, p, e.Port)
+				}
+			}
+		}
+	}
+}
+
+// portOf returns the service and port that an endpoint of k belongs to, if the service is of that registry.
+func (r *Reader) portOf(k ServiceKey, registry Registry, e *Endpoint) (*Service, *Port) {
+	s := r.Service(k)
+	if s == nil || s.Registry != registry {
+		return nil, nil
+	}
+	for _, p := range s.Ports {
+		if p.Name == e.PortName && (e.ServicePort == 0 || e.ServicePort == p.Number) {
+			return s, p
+		}
+	}
+	return nil, nil
+}
+
+// moveTargets keeps the addresses under which the endpoints of a service make it the target of workloads: those of
+// ServiceEntries, and all of a Kubernetes service without a selector.
+func (w *discoveryWork) moveTargets(row string, list []*Endpoint, dirty rowSet) {
+	old := w.targetAddrs[row]
+	var now []string
+	if c := w.candidates[row]; len(c) > 0 && (c[0].Registry == External || c[0].Selector == nil) {
+		for _, e := range list {
+			for _, a := range e.Addresses {
+				if isIP(a) {
+					now = append(now, c[0].Namespace+"/"+a)
+				}
+			}
+		}
+	}
+	slices.Sort(now)
+	now = slices.Compact(now)
+	if slices.Equal(old, now) {
+		return
+	}
+	reindex(w.targetsAt, row, old, now)
+	for _, names := range [][]string{old, now} {
+		for _, name := range names {
+			dirty.add(name)
+		}
+	}
+	if len(now) == 0 {
+		delete(w.targetAddrs, row)
+	} else {
+		w.targetAddrs[row] = now
+	}
+}
+
+func (w *discoveryWork) deriveTargets(dirty rowSet) {
+	targets := w.next.targets.Txn()
+	for name := range dirty {
+		list := make([]ServiceKey, 0, len(w.targetsAt[name]))
+		for row := range w.targetsAt[name] {
+			ns, host, _ := strings.Cut(row, "/")
+			list = append(list, ServiceKey{Host: host, Namespace: ns})
+		}
+		slices.SortFunc(list, func(a, b ServiceKey) int { return strings.Compare(a.String(), b.String()) })
+		if old, _ := targets.Get(name); slices.Equal(old, list) {
+			continue
+		}
+		setRows(targets, name, list)
+		w.touch(TableTargets, name)
+	}
+	w.next.targets = targets.Commit()
 }

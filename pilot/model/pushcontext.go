@@ -20,8 +20,9 @@ type PushContext struct {
 	exportedSvcs store.Table[[]*Service] // namespace -> exported to it and not public, same order
 	endpoints    store.Table[*Endpoints] // "namespace/host"
 	aliases      store.Table[[]ServiceKey]
-	workloads    store.Table[*Workload]   // "cluster/namespace/name"
-	workloadIPs  store.Table[[]*Workload] // ip -> workloads
+	workloads    store.Table[*Workload]    // as TableWorkload says
+	workloadIPs  store.Table[[]*Workload]  // ip -> workloads
+	targets      store.Table[[]ServiceKey] // "namespace/address"
 
 	virtualServices store.Table[*VirtualService] // "namespace/name"
 	publicVS        []*VirtualService

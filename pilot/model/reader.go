@@ -177,8 +177,11 @@ func (r *Reader) PeerAuthentications(namespace string) []*PeerAuthentication {
 	return p
 }
 
-// Workload returns the workload with that name, or nil. An empty cluster searches all.
+// Workload returns the pod with that name as a workload, or nil. An empty cluster searches all.
 func (r *Reader) Workload(cluster, namespace, name string) *Workload {
+	if cluster == "" {
+		cluster = r.pc.settings.ClusterID
+	}
 	row := cluster + "/" + namespace + "/" + name
 	r.read(TableWorkload, row)
 	w, _ := r.pc.workloads.Get(row)

@@ -232,8 +232,15 @@ type Workload struct {
 	Locality       string
 	Ready          bool
 	Name           string // workload name (Deployment)
-	// NamedPorts maps "name/protocol" to the container port.
+	// NamedPorts maps "name/protocol" to the container port. A WorkloadEntry's ports count as TCP.
 	NamedPorts map[string]uint32
+
+	// What endpoints take from it.
+	tlsMode, network                 string
+	hostname, subdomain              string
+	canonicalName, canonicalRevision string
+	weight                           uint32
+	labelled                         bool // the object itself has labels
 }
 
 // The tables that a Reader reads. Each constant says how its rows are named.
@@ -254,10 +261,11 @@ const (
 	TableWildcardDR                         // "": the set of wildcard hosts that have rules
 	TableSidecar                            // "namespace"
 	TablePeerAuth                           // "namespace": peer authentication policies
-	TableWorkload                           // "cluster/namespace/name", or "ip/<address>"
+	TableWorkload                           // "cluster/namespace/pod", "cluster/namespace/entry:name", or "ip/<address>"
 	TableTestedLabels                       // "": the label keys that some selector tests
 	TableGateways                           // network gateways: ""
 	TableNode                               // "name"
+	TableTargets                            // "namespace/address": services whose endpoints, not selector, make it their own
 	TableVSHost                             // "host": the virtual services that name exactly that host
 	TableWildcardVS                         // "": the set of wildcard hosts that virtual services name
 )
