@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
 // redirect returns the redirection, or nil for a code that no redirection has. The port to name is the one written, or
@@ -97,21 +99,39 @@ func (t *translator) forward(r *networking.HTTPRoute, own headerChanges) (*route
 	return out, own
 }
 
-// setTimeout limits a request's duration, which without a timeout is unlimited. The callers' own gRPC deadlines count up
-// to it.
+// timeoutForm is the way to write that callers' own gRPC deadlines count up to the timeout.
+type timeoutForm uint8
+
+const (
+	istioForm timeoutForm = iota // max_grpc_timeout, which Istio's proxies are used to
+	stockForm                    // max_stream_duration with a limit for the header: nothing deprecated
+	grpcForm                     // gRPC clients know only max_stream_duration
+)
+
+func formOf(c *view.Context) timeoutForm {
+	if c.Stock() {
+		return stockForm
+	}
+	return istioForm
+}
+
+// setTimeout limits a request's duration, which without a timeout is unlimited.
 func (t *translator) setTimeout(out *routev3.RouteAction, timeout *durationpb.Duration) {
 	d := duration(timeout)
 	if d == nil {
 		d = durationpb.New(0)
 	}
 	out.Timeout = d
-	if t.stock {
+	switch t.form {
+	case stockForm:
 		out.MaxStreamDuration = &routev3.RouteAction_MaxStreamDuration{
 			MaxStreamDuration: durationpb.New(0), GrpcTimeoutHeaderMax: d,
 		}
-		return
+	case grpcForm:
+		out.MaxStreamDuration = &routev3.RouteAction_MaxStreamDuration{MaxStreamDuration: d}
+	default:
+		out.MaxGrpcTimeout = d //nolint:staticcheck // deprecated, and what these proxies have always got
 	}
-	out.MaxGrpcTimeout = d //nolint:staticcheck // the form that Istio's proxies are used to
 }
 
 func setRewrite(out *routev3.RouteAction, r *networking.HTTPRoute, gatewayAPI bool) {

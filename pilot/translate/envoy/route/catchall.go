@@ -43,8 +43,11 @@ func (u catchAll) part(c *view.Context) *translate.Part {
 	if u.cluster == "" {
 		r.Action = &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: blockedStatus}}
 	} else {
-		action := &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: u.cluster}, AppendXForwardedHost: u.headers.forwardedHost}
-		(&translator{c: c, stock: c.Stock()}).setTimeout(action, nil)
+		action := &routev3.RouteAction{
+			ClusterSpecifier:     &routev3.RouteAction_Cluster{Cluster: u.cluster},
+			AppendXForwardedHost: u.headers.forwardedHost,
+		}
+		(&translator{c: c, form: formOf(c)}).setTimeout(action, nil)
 		r.Action = &routev3.Route_Route{Route: action}
 	}
 	p, err := translate.EncodePart(u.name, &routev3.VirtualHost{

@@ -20,9 +20,11 @@ type configName struct {
 	host string
 	// known is false for names that no sidecar listener uses.
 	known bool
+	// grpc is set for the names that gRPC clients without a proxy use: "outbound|<port>||<host>".
+	grpc bool
 }
 
-// parseName understands "<port>", "<host>:<port>", "http_proxy" and "unix://<path>".
+// parseName understands "<port>", "<host>:<port>", "http_proxy", "unix://<path>" and "outbound|<port>||<host>".
 func parseName(text string) configName {
 	n := configName{text: text}
 	if text == httpProxyName || strings.HasPrefix(text, unixPrefix) {
@@ -30,7 +32,9 @@ func parseName(text string) configName {
 		return n
 	}
 	digits := text
-	if i := strings.LastIndexByte(text, ':'); i >= 0 {
+	if parts := strings.Split(text, "|"); len(parts) == 4 && parts[0] == "outbound" {
+		n.grpc, n.host, digits = true, parts[3], parts[1]
+	} else if i := strings.LastIndexByte(text, ':'); i >= 0 {
 		n.host, digits = strings.Trim(text[:i], "[]"), text[i+1:]
 	}
 	port, err := strconv.ParseUint(digits, 10, 16)

@@ -45,18 +45,19 @@ func proxyHeaders(c *view.Context) headerFlags {
 }
 
 func newPlan(c *view.Context, n configName) *plan {
-	if !n.known {
+	if !n.known || n.grpc && c.Generator() != grpcGenerator {
 		return &plan{}
 	}
-	l := listingFor(c, n)
-	p := &planner{c: c, l: l, headers: proxyHeaders(c), out: &plan{known: true}}
-	p.naming = naming{dnsDomain: c.DNSDomain(), absolute: settingOn(c, "PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN", true)}
+	p := &planner{c: c, headers: proxyHeaders(c), out: &plan{known: true}, listen: n.port, passes: map[rulePort]bool{}}
+	p.absolute = settingOn(c, "PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN", true)
 	if n.host != "" {
 		p.single(n)
 		return p.out
 	}
+	p.l = listingFor(c, n)
+	p.listen, p.dnsDomain = p.l.port, c.DNSDomain()
 	p.all()
-	rest := catchAllOf(l.scope.OutboundPolicy, p.headers)
+	rest := catchAllOf(p.l.scope.OutboundPolicy, p.headers)
 	if _, taken := p.domains["*"]; !taken {
 		p.out.rest = &rest
 	}
@@ -78,8 +79,11 @@ func settingOn(c *view.Context, name string, byDefault bool) bool {
 // planner makes one plan.
 type planner struct {
 	c *view.Context
+	// l is what the port carries; nil where only one service is looked for, without reading the others.
 	l *listing
 	naming
+	// listen is the listening port, 0 where all ports are carried.
+	listen  uint32
 	headers headerFlags
 	out     *plan
 
@@ -100,30 +104,10 @@ type rulePort struct {
 	port uint32
 }
 
-// single plans the configuration of a listener that serves one service.
-func (p *planner) single(n configName) {
-	s := p.l.byHost[n.host]
-	if s == nil {
-		return
-	}
-	port := portOf(s, n.port)
-	if port == nil || !routed(port) {
-		return
-	}
-	p.passes = map[rulePort]bool{}
-	rule := p.ruleOf(s, port.Number)
-	if rule == nil && s.Resolution == model.Alias {
-		return
-	}
-	u := p.unit(hostPort(s.Host, port.Number), s, rule, port.Number)
-	u.domains = "*"
-	p.out.hosts = []hostUnit{u}
-}
-
-// ruleOf returns the rule that gives the service's routes, nil for the default route: the first with exactly its host
-// that has a route for the proxy; else the first with its most specific wildcard.
-func (p *planner) ruleOf(s *view.ScopedService, port uint32) *model.VirtualService {
-	for i, v := range p.l.rules(s.Host) {
+// ruleOf returns which of the rules for its host gives the service's routes, nil for the default route: the first with
+// exactly its host that has a route for the proxy; else the first with its most specific wildcard.
+func (p *planner) ruleOf(rules []*model.VirtualService, s *view.ScopedService, port uint32) *model.VirtualService {
+	for i, v := range rules {
 		exact := names(v, s.Host)
 		switch {
 		case exact && p.takes(v, s, port):
@@ -150,7 +134,7 @@ func (p *planner) takes(v *model.VirtualService, s *view.ScopedService, port uin
 
 // governs tells whether v may route to s: a Gateway API route is either the producer's or the consumer's.
 func (p *planner) governs(v *model.VirtualService, s *view.ScopedService) bool {
-	return !v.FromGatewayAPI || v.Namespace == s.Namespace || v.Namespace == p.l.scope.Namespace
+	return !v.FromGatewayAPI || v.Namespace == s.Namespace || v.Namespace == p.c.ProxyNamespace()
 }
 
 // pass tells whether any route of v is for this proxy and port.
@@ -171,7 +155,7 @@ func (p *planner) all() {
 	}
 	n := len(p.l.services)
 	p.names, p.domains = make(map[string]struct{}, n), make(map[string]struct{}, 5*n)
-	p.served, p.passes = map[servicePort]struct{}{}, map[rulePort]bool{}
+	p.served = map[servicePort]struct{}{}
 	p.findReal()
 	wild := p.wildcardServices()
 	for _, v := range p.l.listener.VirtualServices {
@@ -191,8 +175,8 @@ func (p *planner) all() {
 
 // ports returns the ports of s that this configuration serves.
 func (p *planner) ports(s *view.ScopedService) []*model.Port {
-	if p.l.port != 0 {
-		if port := portOf(s, p.l.port); port != nil && routed(port) {
+	if p.listen != 0 {
+		if port := portOf(s, p.listen); port != nil && routed(port) {
 			return []*model.Port{port}
 		}
 		return nil
@@ -214,7 +198,7 @@ func (p *planner) findReal() {
 		}
 		for _, port := range p.ports(s) {
 			p.real[s.Host] = struct{}{}
-			if p.l.port == 0 {
+			if p.listen == 0 {
 				p.real[hostPort(s.Host, port.Number)] = struct{}{}
 			}
 		}

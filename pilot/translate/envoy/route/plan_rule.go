@@ -2,10 +2,7 @@ package route
 
 import (
 	"slices"
-	"strconv"
 	"strings"
-
-	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
@@ -31,7 +28,7 @@ func (p *planner) planRule(v *model.VirtualService, wild []*view.ScopedService) 
 			}
 		}
 	}
-	if len(ports) == 0 && p.l.port == hostsOnlyPort {
+	if len(ports) == 0 && p.listen == hostsOnlyPort {
 		ports = []uint32{hostsOnlyPort}
 	}
 	for _, port := range ports {
@@ -110,13 +107,13 @@ func (p *planner) addService(s *view.ScopedService, v *model.VirtualService, por
 	u := p.unit(name, s, v, port)
 	addresses := p.c.Addresses(s.Service)
 	aliases := p.l.aliases[s.Host]
-	if len(aliases) == 0 && p.l.port != 0 && p.claimStandard(s.Service, addresses) {
+	if len(aliases) == 0 && p.listen != 0 && p.claimStandard(s.Service, addresses) {
 		u.reach = reachOf(s.Host, p.dnsDomain)
 		p.out.hosts = append(p.out.hosts, u)
 		return
 	}
 	suffix := uint32(0)
-	if p.l.port == 0 {
+	if p.listen == 0 {
 		suffix = port
 	}
 	if domains := p.claim(serviceDomains(p.naming, s.Service, aliases, addresses, suffix), port); len(domains) > 0 {
@@ -182,61 +179,9 @@ func (p *planner) claim(list *domainList, port uint32) []string {
 			}
 		}
 		p.domains[key] = struct{}{}
-		if p.l.port != 0 || port == hostsOnlyPort || strings.Contains(d, ":") {
+		if p.listen != 0 || port == hostsOnlyPort || strings.Contains(d, ":") {
 			out = append(out, d)
 		}
 	}
 	return out
-}
-
-// unit returns the unit of a virtual host; its domains are still to be set.
-func (p *planner) unit(name string, s *view.ScopedService, v *model.VirtualService, port uint32) hostUnit {
-	u := hostUnit{name: name, listen: p.l.port, port: port, headers: p.headers}
-	if s != nil {
-		u.service = s.ServiceKey
-	}
-	if v != nil {
-		u.ruleNamespace, u.rule = v.Namespace, v.Name
-		u.targets = p.targets(v)
-	}
-	return u
-}
-
-// targets says where a rule's destinations lead that are not simply host and listening port: aliases, and, where all
-// ports are carried, services with one port. The form is "host=target:port" in lines, 0 for the virtual host's port.
-func (p *planner) targets(v *model.VirtualService) string {
-	if p.l.port != 0 && len(p.l.aliasOf) == 0 {
-		return ""
-	}
-	var lines []string
-	add := func(d *networking.Destination) {
-		s := p.l.byHost[d.GetHost()]
-		if s == nil {
-			return
-		}
-		host, port := s.Host, p.l.port
-		if s.Resolution == model.Alias {
-			host = s.AliasOf
-		}
-		if p.l.port == 0 && len(s.Ports) == 1 {
-			port = s.Ports[0].Number
-		}
-		if host == s.Host && port == p.l.port {
-			return
-		}
-		line := s.Host + "=" + host + ":" + strconv.FormatUint(uint64(port), 10)
-		if !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
-	}
-	for _, r := range v.Spec.GetHttp() {
-		for _, w := range r.GetRoute() {
-			add(w.GetDestination())
-		}
-		add(r.GetMirror())
-		for _, m := range r.GetMirrors() {
-			add(m.GetDestination())
-		}
-	}
-	return strings.Join(lines, "\n")
 }

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"slices"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -53,9 +54,14 @@ func planFor(c *view.Context, name string) *plan {
 
 // configuration assembles a route configuration from its virtual hosts.
 func configuration(c *view.Context, name string) *translate.Message {
-	head := &routev3.RouteConfiguration{Name: name, ValidateClusters: wrapperspb.Bool(false)}
+	head := &routev3.RouteConfiguration{Name: name}
 	m := &translate.Message{Name: name, Proto: head, Field: fieldVirtualHosts}
 	p := planFor(c, name)
+	if parseName(name).grpc {
+		m.Parts = parts(c, p.hosts)
+		return m
+	}
+	head.ValidateClusters = wrapperspb.Bool(false)
 	if !p.known {
 		return m
 	}
@@ -70,16 +76,23 @@ func configuration(c *view.Context, name string) *translate.Message {
 			InitialFetchTimeout: durationpb.New(0),
 		}}
 	}
-	m.Parts = make([]*translate.Part, 0, len(p.hosts)+1)
-	for _, u := range p.hosts {
-		if !apart || !separable(u) {
-			m.Parts = appendPart(m.Parts, c.Cell(cell.ID{Kind: kindVirtualHost, Arg: u}))
-		}
+	hosts := p.hosts
+	if apart {
+		hosts = slices.DeleteFunc(slices.Clone(hosts), separable)
 	}
+	m.Parts = parts(c, hosts)
 	if p.rest != nil {
 		m.Parts = appendPart(m.Parts, c.Cell(cell.ID{Kind: kindCatchAll, Arg: *p.rest}))
 	}
 	return m
+}
+
+func parts(c *view.Context, hosts []hostUnit) []*translate.Part {
+	out := make([]*translate.Part, 0, len(hosts)+1)
+	for _, u := range hosts {
+		out = appendPart(out, c.Cell(cell.ID{Kind: kindVirtualHost, Arg: u}))
+	}
+	return out
 }
 
 func appendPart(parts []*translate.Part, value any) []*translate.Part {

@@ -31,7 +31,8 @@ type translator struct {
 	cluster func(*networking.Destination) string
 	hash    func(*networking.Destination) *consistentHash
 
-	gatewayAPI, stock, forwardedHost bool
+	gatewayAPI, forwardedHost bool
+	form                      timeoutForm
 	// plainShadows leaves the host of mirrored requests as it is.
 	plainShadows bool
 }
@@ -40,7 +41,7 @@ func newTranslator(c *view.Context, rule *model.VirtualService, u hostUnit) *tra
 	return &translator{
 		c: c, rule: rule, filter: newRuleFilter(c, u.port), listen: u.listen,
 		cluster: u.cluster(), hash: func(d *networking.Destination) *consistentHash { return hashOf(c, d) },
-		gatewayAPI: rule.FromGatewayAPI, stock: c.Stock(), forwardedHost: u.headers.forwardedHost,
+		gatewayAPI: rule.FromGatewayAPI, form: u.form(c), forwardedHost: u.headers.forwardedHost,
 		plainShadows: settingOn(c, "DISABLE_SHADOW_HOST_SUFFIX", true),
 	}
 }
@@ -54,7 +55,7 @@ func hashOf(c *view.Context, d *networking.Destination) *consistentHash {
 	case 1:
 		namespace = services[0].Namespace
 	default:
-		if s := c.Scope().Find(d.GetHost()); s != nil {
+		if s := c.ScopedService(d.GetHost()); s != nil {
 			namespace = s.Namespace
 		}
 	}

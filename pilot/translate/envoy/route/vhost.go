@@ -31,6 +31,8 @@ type hostUnit struct {
 	// listen is the listening port, 0 where all ports are carried; port is the virtual host's.
 	listen, port uint32
 	headers      headerFlags
+	// grpc is set for gRPC clients without a proxy.
+	grpc bool
 }
 
 // virtualHostPart encodes a virtual host; it is nil if there is nothing to serve.
@@ -98,7 +100,7 @@ func (u hostUnit) usualDomains(c *view.Context, s *model.Service) []string {
 
 // defaultRoute sends everything to the service's own cluster.
 func (u hostUnit) defaultRoute(c *view.Context) *routev3.Route {
-	t := &translator{c: c, stock: c.Stock()}
+	t := &translator{c: c, form: u.form(c)}
 	action := &routev3.RouteAction{
 		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: clusterName(u.service.Host, "", u.port)},
 		RetryPolicy:      retries(c.Mesh().Config.GetDefaultHttpRetryPolicy(), false),
@@ -114,6 +116,14 @@ func (u hostUnit) defaultRoute(c *view.Context) *routev3.Route {
 		Decorator: &routev3.Decorator{Operation: u.service.Host + ":" + strconv.FormatUint(uint64(u.port), 10) + "/*"},
 		Action:    &routev3.Route_Route{Route: action},
 	}
+}
+
+// form returns how durations are written for the unit's clients.
+func (u hostUnit) form(c *view.Context) timeoutForm {
+	if u.grpc {
+		return grpcForm
+	}
+	return formOf(c)
 }
 
 // cluster returns how destinations of the unit's rule become cluster names: by the port written, else the port of the
