@@ -27,5 +27,5 @@ func NewEngine(log *slog.Logger, settings *model.Settings) *xds.Engine {
 	if settings.VHDS != model.VHDSOff {
 		slots = append(slots, route.VHDSSlot())
 	}
-	return xds.NewEngine(log, slots, []func(*cell.Graph, func() *model.PushContext){view.DefineScope, listener.Define, route.Define}...)
+	return xds.NewEngine(log, slots, []func(*cell.Graph, func() *model.PushContext){view.DefineScope, listener.Define, route.Define, dns.Define}...)
 }
