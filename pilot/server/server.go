@@ -27,8 +27,9 @@ type Options struct {
 	Settings *model.Settings
 	// Mesh is the mesh configuration until MeshSource gives another.
 	Mesh *model.Mesh
-	// MeshSource, if set, delivers the mesh configuration until its context ends.
-	MeshSource func(ctx context.Context, deliver func(*model.Mesh)) error
+	// MeshSource, if set, delivers the mesh configuration, and what is wrong with its inputs, until its context ends. The
+	// server is not ready before the first delivery.
+	MeshSource func(ctx context.Context, deliver func(*model.Mesh, []source.Problem)) error
 	Sources    []source.Source
 
 	GRPCAddr, HTTPAddr, MonitoringAddr string
@@ -68,10 +69,16 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	for i, src := range o.Sources {
 		names[i] = src.Name()
 	}
+	if o.MeshSource != nil {
+		names = append(names, meshSourceName)
+	}
 	s.engine = NewEngine(o.Log, o.Settings)
 	builder := model.NewBuilder(o.Settings, o.Mesh)
 	s.loop = NewLoop(o.Log, builder, s.engine, NewMetrics(s.registry), NewDebounce(o.DebounceAfter, o.DebounceMax), names...)
-	metrics := xds.NewMetrics(s.registry)
+	metrics, err := xds.NewMetrics(s.registry)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
 	s.ads = xds.NewServer(xds.Config{
 		Publisher: s.engine.Publisher(), Metrics: metrics, Log: o.Log, Node: view.NodeDefaults{},
 		Ready: s.loop.Ready, StreamsPerSecond: o.StreamsPerSecond,
@@ -96,12 +103,21 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	if o.MeshSource != nil {
 		s.run(func() {
-			if err := o.MeshSource(ctx, s.loop.Mesh); err != nil && ctx.Err() == nil {
-				s.log.Error("mesh configuration is not followed any more", "error", err)
+			if err := o.MeshSource(ctx, s.takeMesh); err != nil && ctx.Err() == nil {
+				s.failed <- fmt.Errorf("mesh configuration: %w", err)
 			}
 		})
 	}
 	return s, nil
+}
+
+// meshSourceName is what the mesh configuration's inputs are called among the sources.
+const meshSourceName = "meshconfig"
+
+func (s *Server) takeMesh(m *model.Mesh, problems []source.Problem) {
+	s.loop.Problems(meshSourceName, problems)
+	s.loop.Mesh(m)
+	s.loop.Synced(meshSourceName)
 }
 
 func (o *Options) defaults() {
@@ -181,6 +197,14 @@ func (s *Server) Ready() bool { return s.loop.Ready() }
 
 // Started returns a channel that is closed when proxies are served.
 func (s *Server) Started() <-chan struct{} { return s.loop.Started() }
+
+// Generation returns the generation of the PushContext committed last, 0 before the first.
+func (s *Server) Generation() uint64 {
+	if pc := s.loop.Current(); pc != nil {
+		return pc.Generation
+	}
+	return 0
+}
 
 // Failed delivers errors that end the process: a source or a port that can never work.
 func (s *Server) Failed() <-chan error { return s.failed }

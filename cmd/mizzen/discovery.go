@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/server"
+	"github.com/mizzen-mesh/mizzen/pilot/source"
+	"github.com/mizzen-mesh/mizzen/pilot/source/file"
+	"github.com/mizzen-mesh/mizzen/pilot/source/kube"
+	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
+	"github.com/mizzen-mesh/mizzen/pilot/validate"
+	"github.com/mizzen-mesh/mizzen/pilot/xds"
+)
+
+// discoveryFlags are the command line of mizzen discovery; the names and defaults are those that deployments of istiod
+// use.
+type discoveryFlags struct {
+	httpAddr, httpsAddr, grpcAddr, secureGRPCAddr, monitoringAddr string
+	configDir, kubeconfig, meshConfig, networksConfig             string
+	namespace, domain, clusterID                                  string
+	profile                                                       bool
+	kubeQPS                                                       float32
+	kubeBurst                                                     int
+	shutdown                                                      time.Duration
+	keepalive, keepaliveTimeout, maxAge                           time.Duration
+	logLevel                                                      string
+}
+
+func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
+	var f discoveryFlags
+	c := &cobra.Command{
+		Use:   "discovery",
+		Short: "Run the control plane",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return runDiscovery(c.Context(), f, lookup) },
+		// Deployments pass flags of features that are not here (yet); they must not keep the control plane from starting.
+		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.httpAddr, "httpAddr", ":8080", "address of readiness and debug output; empty: off")
+	fs.StringVar(&f.httpsAddr, "httpsAddr", ":15017", "address of webhooks (not served yet); empty: off")
+	fs.StringVar(&f.grpcAddr, "grpcAddr", ":15010", "address of plaintext xDS; empty: off")
+	fs.StringVar(&f.secureGRPCAddr, "secureGRPCAddr", ":15012", "address of xDS over TLS (not served yet); empty: off")
+	fs.StringVar(&f.monitoringAddr, "monitoringAddr", ":15014", "address of metrics; empty: off")
+	fs.StringVar(&f.configDir, "configDir", "", "directory of manifests; with it and no kubeconfig no cluster is needed")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty without configDir: in-cluster")
+	fs.StringVar(&f.meshConfig, "meshConfig", "./etc/istio/config/mesh", "file of the mesh configuration")
+	fs.StringVar(&f.networksConfig, "networksConfig", "./etc/istio/config/meshNetworks", "file of the mesh networks")
+	fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the control plane; empty: POD_NAMESPACE")
+	fs.StringVar(&f.domain, "domain", "cluster.local", "DNS domain of services")
+	fs.StringVar(&f.clusterID, "clusterID", "", "id of the cluster; empty: CLUSTER_ID")
+	fs.BoolVar(&f.profile, "profile", true, "serve profiles at /debug/pprof")
+	fs.Float32Var(&f.kubeQPS, "kubernetesApiQPS", 80, "requests a second to the API server")
+	fs.IntVar(&f.kubeBurst, "kubernetesApiBurst", 160, "burst of requests to the API server")
+	fs.DurationVar(&f.shutdown, "shutdownDuration", 10*time.Second, "how long a shutdown may take")
+	fs.DurationVar(&f.keepalive, "keepaliveInterval", 30*time.Second, "time between pings of idle connections")
+	fs.DurationVar(&f.keepaliveTimeout, "keepaliveTimeout", 10*time.Second, "how long a ping waits for its answer")
+	fs.DurationVar(&f.maxAge, "keepaliveMaxServerConnectionAge", 0, "age at which connections are ended; 0: never")
+	fs.StringVar(&f.logLevel, "log_output_level", "default:info", "least level that is logged: debug, info, warn, error")
+	return c
+}
+
+func runDiscovery(ctx context.Context, f discoveryFlags, lookup func(string) (string, bool)) error {
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel(f.logLevel)}))
+	settings, errs := server.ParseSettings(lookup)
+	for _, err := range errs {
+		log.Warn("an environment variable is ignored", "error", err)
+	}
+	applyFlags(settings, f)
+	tuneCollector(lookup)
+	o, err := f.options(ctx, log, settings, lookup)
+	if err != nil {
+		return err
+	}
+	s, err := server.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	log.Info("started", "version", version, "xds", addr(s.GRPC), "http", addr(s.HTTP), "monitoring", addr(s.Monitoring))
+	select {
+	case err = <-s.Failed():
+	case <-ctx.Done():
+		log.Info("stopping")
+	}
+	s.Stop()
+	return err
+}
+
+func addr(a fmt.Stringer) string {
+	if a == nil || fmt.Sprintf("%v", a) == "<nil>" {
+		return "off"
+	}
+	return a.String()
+}
+
+func applyFlags(s *model.Settings, f discoveryFlags) {
+	s.Domain = f.domain
+	if f.namespace != "" {
+		s.SystemNamespace = f.namespace
+	}
+	if f.clusterID != "" {
+		s.ClusterID = f.clusterID
+	}
+}
+
+func logLevel(s string) slog.Level {
+	if _, after, ok := strings.Cut(s, ":"); ok {
+		s = after
+	}
+	var l slog.Level
+	if l.UnmarshalText([]byte(s)) != nil {
+		return slog.LevelInfo
+	}
+	return l
+}
+
+// tuneCollector lets the heap grow less than Go's default: most of it is configuration that stays.
+func tuneCollector(lookup func(string) (string, bool)) {
+	if _, set := lookup("GOGC"); !set {
+		debug.SetGCPercent(60)
+	}
+}
+
+// options puts the control plane's options together.
+func (f discoveryFlags) options(ctx context.Context, log *slog.Logger, settings *model.Settings, lookup func(string) (string, bool)) (server.Options, error) {
+	first, err := meshconfig.Parse()
+	if err != nil {
+		return server.Options{}, err
+	}
+	o := server.Options{
+		Log: log, Settings: settings, Mesh: first, GRPCAddr: f.grpcAddr, HTTPAddr: f.httpAddr, MonitoringAddr: f.monitoringAddr, Profile: f.profile,
+		ShutdownDuration: f.shutdown, Version: version + " " + runtime.Version(),
+		GRPC: xds.GRPCOptions{Keepalive: f.keepalive, KeepaliveTimeout: f.keepaliveTimeout, MaxAge: f.maxAge},
+	}
+	for name, into := range map[string]*time.Duration{"PILOT_DEBOUNCE_AFTER": &o.DebounceAfter, "PILOT_DEBOUNCE_MAX": &o.DebounceMax} {
+		if v, ok := lookup(name); ok && v != "" {
+			if *into, err = time.ParseDuration(v); err != nil {
+				return o, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	if v, ok := lookup("PILOT_MAX_REQUESTS_PER_SECOND"); ok && v != "" {
+		if o.StreamsPerSecond, err = strconv.ParseFloat(v, 64); err != nil {
+			return o, fmt.Errorf("PILOT_MAX_REQUESTS_PER_SECOND: %w", err)
+		}
+	}
+	if err := f.addSources(ctx, &o); err != nil {
+		return o, err
+	}
+	if len(o.Sources) == 0 {
+		return o, errors.New("nothing to read: give --configDir or --kubeconfig")
+	}
+	return o, nil
+}
+
+// addSources adds the directory, the cluster, or both, and the mesh configuration's inputs.
+func (f discoveryFlags) addSources(_ context.Context, o *server.Options) error {
+	files := meshconfig.Files{Config: f.meshConfig, Networks: f.networksConfig}
+	inputs := []meshconfig.Input{files}
+	if f.configDir != "" {
+		src, err := file.New(file.Options{Dir: f.configDir, Check: validate.Object})
+		if err != nil {
+			return err
+		}
+		o.Sources = append(o.Sources, src)
+	}
+	if f.kubeconfig != "" || f.configDir == "" {
+		src, err := f.kubeSource(o)
+		if err != nil {
+			return err
+		}
+		o.Sources = append(o.Sources, src)
+	}
+	w := meshconfig.Watcher{Inputs: inputs}
+	o.MeshSource = func(ctx context.Context, deliver func(*model.Mesh, []source.Problem)) error {
+		return w.Run(ctx, deliver)
+	}
+	return nil
+}
+
+// kubeSource reads the cluster of the kubeconfig, or the one the process runs in.
+func (f discoveryFlags) kubeSource(o *server.Options) (source.Source, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("configuration of the cluster: %w", err)
+	}
+	return kube.New(kube.Options{Config: cfg, Revision: o.Settings.Revision, QPS: f.kubeQPS, Burst: f.kubeBurst})
+}

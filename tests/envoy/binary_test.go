@@ -1,0 +1,48 @@
+package envoy
+
+import (
+	"context"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/mizzen-mesh/mizzen/tests/harness"
+)
+
+// buildBinary builds the control plane for this test.
+func buildBinary(t *testing.T) string {
+	t.Helper()
+	root, err := harness.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "mizzen")
+	c := exec.Command("go", "build", "-o", out, "./cmd/mizzen")
+	c.Dir = root
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	return out
+}
+
+// startBinary starts the control plane as a process of its own and waits until it listens.
+func startBinary(t *testing.T, binary, dir, addr string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(binary, "discovery", "--configDir", dir, "--grpcAddr", addr, "--httpAddr=", "--httpsAddr=", "--secureGRPCAddr=", "--monitoringAddr=")
+	c.Stderr = t.Output()
+	c.WaitDelay = time.Second
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	harness.Eventually(t, 30*time.Second, func(context.Context) error {
+		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+	return c
+}

@@ -1,0 +1,124 @@
+package envoy
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/server"
+	"github.com/mizzen-mesh/mizzen/pilot/source"
+	"github.com/mizzen-mesh/mizzen/pilot/source/file"
+	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
+	"github.com/mizzen-mesh/mizzen/tests/harness"
+	"github.com/mizzen-mesh/mizzen/tests/world"
+)
+
+// plane is a control plane in the test's process, on a directory.
+type plane struct {
+	*server.Server
+	dir string
+}
+
+func startPlane(t *testing.T, dir, addr string, change func(*model.Settings)) *plane {
+	t.Helper()
+	src, err := file.New(file.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mesh, err := meshconfig.Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := model.DefaultSettings()
+	if change != nil {
+		change(settings)
+	}
+	level := slog.LevelWarn
+	if os.Getenv("MIZZEN_TEST_DEBUG") != "" {
+		level = slog.LevelDebug
+	}
+	s, err := server.Start(context.Background(), server.Options{
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})), Settings: settings, Mesh: mesh,
+		Sources: []source.Source{src}, GRPCAddr: addr, StreamsPerSecond: 10_000, ShutdownDuration: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return &plane{s, dir}
+}
+
+// small starts a control plane and the small mesh of package world, and waits until requests succeed.
+func small(t *testing.T, versions int, change func(*model.Settings)) (*plane, *world.Mesh) {
+	t.Helper()
+	dir := t.TempDir()
+	ports, err := world.NewPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := world.Prepare(dir, ports, versions); err != nil {
+		t.Fatal(err)
+	}
+	p := startPlane(t, dir, "127.0.0.1:0", change)
+	return p, startMesh(t, world.Options{Dir: dir, Versions: versions, Address: p.GRPC.String()}, ports)
+}
+
+func startMesh(t *testing.T, o world.Options, ports world.Ports) *world.Mesh {
+	t.Helper()
+	tools, err := harness.FindTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tools.Path("envoy"); err != nil {
+		skipOrFail(t, err)
+	}
+	m, err := world.Start(context.Background(), o, ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	harness.Eventually(t, 30*time.Second, func(ctx context.Context) error { _, err := m.Call(ctx); return err })
+	return m
+}
+
+func skipOrFail(t *testing.T, err error) {
+	t.Helper()
+	if os.Getenv("MIZZEN_REQUIRE_TOOLS") == "1" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+// noRejections fails the test if an Envoy has rejected anything.
+func noRejections(t *testing.T, m *world.Mesh) {
+	t.Helper()
+	for _, e := range append([]*harness.Envoy{m.Caller}, m.Sidecars...) {
+		if err := e.NoRejections(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := world.Write(dir, name, content); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// load sends 200 requests a second until the returned function is called, which fails the test if one failed.
+func load(t *testing.T, m *world.Mesh) (stop func()) {
+	t.Helper()
+	l := harness.NewLoad(t, harness.LoadOptions{Rate: 200}, harness.HTTPCall(m.Client, m.URL(), m.Authority()))
+	return func() {
+		t.Helper()
+		r := l.Stop()
+		t.Log(r)
+		if r.Failed > 0 || r.Sent == 0 {
+			t.Errorf("%d of %d requests failed: %v", r.Failed, r.Sent, r.Failures)
+		}
+	}
+}
