@@ -2,7 +2,9 @@ package envoy
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -42,13 +44,33 @@ func startPlane(t *testing.T, dir, addr string, change func(*model.Settings)) *p
 	}
 	s, err := server.Start(context.Background(), server.Options{
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})), Settings: settings, Mesh: mesh,
-		Sources: []source.Source{src}, GRPCAddr: addr, StreamsPerSecond: 10_000, ShutdownDuration: time.Second,
+		Sources: []source.Source{src}, GRPCAddr: addr, HTTPAddr: "127.0.0.1:0", StreamsPerSecond: 10_000, ShutdownDuration: time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Stop)
-	return &plane{s, dir}
+	p := &plane{s, dir}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("syncz: ", p.get("/debug/syncz"), "push_status: ", p.get("/debug/push_status"))
+		}
+		s.Stop()
+	})
+	return p
+}
+
+// get returns what the control plane answers at a path of its debug port.
+func (p *plane) get(path string) string {
+	r, err := http.Get("http://" + p.HTTP.String() + path) //nolint:noctx // a debug helper of tests
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = r.Body.Close() }()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }
 
 // small starts a control plane and the small mesh of package world, and waits until requests succeed.

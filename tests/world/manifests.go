@@ -57,19 +57,7 @@ spec:
     bind: %[4]s
     captureMode: NONE
     hosts: ["./*"]
----
-apiVersion: networking.istio.io/v1
-kind: Sidecar
-metadata: {name: reviews, namespace: %[1]s}
-spec:
-  workloadSelector: {labels: {app: reviews}}
-  ingress:
-  - port: {number: %[3]d, protocol: HTTP, name: http}
-    captureMode: NONE
-    defaultEndpoint: 0.0.0.0:%[5]d
-  egress:
-  - hosts: ["~/*"]
-`, Namespace, ServiceVIP, p.Service, CallerIP, p.App)
+`, Namespace, ServiceVIP, p.Service, CallerIP)
 	for i := 1; i <= versions; i++ {
 		fmt.Fprintf(&b, `---
 apiVersion: v1
@@ -79,7 +67,20 @@ spec:
   serviceAccountName: reviews
   containers: [{name: app, image: app}]
 status: {phase: Running, podIP: %[3]s, podIPs: [{ip: %[3]s}], conditions: [{type: Ready, status: 'True'}]}
-`, Namespace, i, VersionIP(i))
+---
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: reviews-v%[2]d, namespace: %[1]s}
+spec:
+  workloadSelector: {labels: {app: reviews, version: v%[2]d}}
+  ingress:
+  - port: {number: %[4]d, protocol: HTTP, name: http}
+    bind: %[3]s
+    captureMode: NONE
+    defaultEndpoint: 0.0.0.0:%[5]d
+  egress:
+  - hosts: ["~/*"]
+`, Namespace, i, VersionIP(i), p.Service, p.App)
 	}
 	return b.String()
 }

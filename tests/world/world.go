@@ -132,7 +132,7 @@ func (m *Mesh) envoy(ctx context.Context, o Options, name, ip string) (*harness.
 	e, err := harness.StartEnvoy(ctx, harness.EnvoyOptions{
 		NodeID:     fmt.Sprintf("sidecar~%s~%s.%s~%s.svc.cluster.local", ip, name, Namespace, Namespace),
 		Metadata:   map[string]any{"NAMESPACE": Namespace, "INSTANCE_IPS": ip, "CLUSTER_ID": "Kubernetes", "INTERCEPTION_MODE": "NONE", "NAME": name},
-		XDSAddress: o.Address, XDSProtocol: o.Protocol, ReadyTimeout: 60 * time.Second,
+		XDSAddress: o.Address, XDSProtocol: o.Protocol, ReadyTimeout: 20 * time.Second,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the sidecar of %s: %w", name, err)

@@ -118,7 +118,7 @@ func (j *job) security(t *target) secured {
 
 func (j *job) automatic(t *target) secured {
 	auto := j.mesh.Config.GetEnableAutoMtls()
-	if t.service.MeshExternal || auto != nil && !auto.GetValue() || !j.expectsMTLS(t) {
+	if t.service.MeshExternal || auto != nil && !auto.GetValue() || !j.c.HasCertificate() || !j.expectsMTLS(t) {
 		return secured{}
 	}
 	if own := j.ownCertificate(); own != nil {
