@@ -9,30 +9,34 @@ import "time"
 type Debounce struct {
 	// First is how long the first change after quiet waits for its companions (a pod comes with its slice).
 	First time.Duration
+	// Removal is the same while nothing but removals is pending: most are the first half of a replacement.
+	Removal time.Duration
 	// Quiet is the pause that ends a storm, and Max the longest wait in one, for configuration.
 	Quiet, Max time.Duration
 	// EndpointQuiet and EndpointMax are the same while nothing but endpoints is pending.
 	EndpointQuiet, EndpointMax time.Duration
 
 	oldest, newest, fired time.Time
-	config                bool
+	config, additions     bool
 }
 
 // NewDebounce returns the rule with the usual variables' values (PILOT_DEBOUNCE_AFTER, PILOT_DEBOUNCE_MAX).
 func NewDebounce(after, maximum time.Duration) Debounce {
 	return Debounce{
-		First: 5 * time.Millisecond, Quiet: after, Max: maximum,
-		EndpointQuiet: 5 * time.Millisecond, EndpointMax: 50 * time.Millisecond,
+		First: 5 * time.Millisecond, Removal: 50 * time.Millisecond, Quiet: after, Max: maximum,
+		EndpointQuiet: after / 2, EndpointMax: 5 * after / 2,
 	}
 }
 
-// Add notes that changes arrived; endpoints tells that they concern nothing but endpoints.
-func (d *Debounce) Add(now time.Time, endpoints bool) {
+// Add notes that changes arrived; endpoints tells that they concern nothing but endpoints, removals that they only
+// remove.
+func (d *Debounce) Add(now time.Time, endpoints, removals bool) {
 	if d.oldest.IsZero() {
-		d.oldest, d.config = now, false
+		d.oldest, d.config, d.additions = now, false, false
 	}
 	d.newest = now
 	d.config = d.config || !endpoints
+	d.additions = d.additions || !removals
 }
 
 // Due returns when the pending changes are to be committed; zero if nothing is pending.
@@ -41,6 +45,9 @@ func (d *Debounce) Due() time.Time {
 		return time.Time{}
 	}
 	if d.oldest.Sub(d.fired) >= d.Quiet {
+		if !d.additions {
+			return d.oldest.Add(d.Removal)
+		}
 		return d.oldest.Add(d.First)
 	}
 	quiet, maximum := d.Quiet, d.Max

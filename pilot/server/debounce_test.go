@@ -21,8 +21,8 @@ func TestDebounce(t *testing.T) {
 		{"right after a commit a change waits for a pause", 0, []int{50}, false, 150},
 		{"a storm goes on while changes come", 0, []int{50, 140, 230}, false, 330},
 		{"but not for ever", 0, []int{10, 9990, 10005}, false, 10010},
-		{"endpoints wait less", 0, []int{50}, true, 55},
-		{"also in a storm", 0, []int{50, 53, 57, 61, 99}, true, 100},
+		{"endpoints wait less", 0, []int{50}, true, 100},
+		{"also in a storm", 0, []int{50, 99, 148, 197, 246, 295}, true, 300},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestDebounce(t *testing.T) {
 				t.Fatal("something is due before anything came")
 			}
 			for _, a := range c.adds {
-				d.Add(at(a), c.eds)
+				d.Add(at(a), c.eds, false)
 			}
 			if got := d.Due(); !got.Equal(at(c.due)) {
 				t.Errorf("due at %v, want %v", got.Sub(start), at(c.due).Sub(start))

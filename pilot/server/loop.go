@@ -51,7 +51,7 @@ func (l *Loop) Events(_ string, events []model.Event) {
 	}
 	l.mu.Lock()
 	l.pending = append(l.pending, events...)
-	l.debounce.Add(l.now(), onlyEndpoints(events))
+	l.debounce.Add(l.now(), onlyEndpoints(events), onlyRemovals(events))
 	l.mu.Unlock()
 	l.metrics.inbound(events)
 	l.poke()
@@ -61,7 +61,7 @@ func (l *Loop) Events(_ string, events []model.Event) {
 func (l *Loop) Mesh(m *model.Mesh) {
 	l.mu.Lock()
 	l.mesh = m
-	l.debounce.Add(l.now(), false)
+	l.debounce.Add(l.now(), false, false)
 	l.mu.Unlock()
 	l.poke()
 }
@@ -120,6 +120,15 @@ func (l *Loop) poke() {
 func onlyEndpoints(events []model.Event) bool {
 	for _, e := range events {
 		if e.Key.Kind != model.KindEndpointSlice && e.Key.Kind != model.KindPod && e.Key.Kind != model.KindWorkloadEntry {
+			return false
+		}
+	}
+	return true
+}
+
+func onlyRemovals(events []model.Event) bool {
+	for _, e := range events {
+		if e.Object != nil {
 			return false
 		}
 	}

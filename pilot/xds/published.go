@@ -1,6 +1,8 @@
 package xds
 
 import (
+	"sync"
+
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 	"github.com/mizzen-mesh/mizzen/pkg/store"
@@ -15,9 +17,7 @@ type Resource struct {
 	// Wrapped is the delta form: a discovery Resource message {name, version, Any} as it stands in
 	// DeltaDiscoveryResponse.resources, tag and length included.
 	Wrapped wire.Rope
-	// Any is the state-of-the-world form: the google.protobuf.Any as it stands in DiscoveryResponse.resources, tag
-	// and length included.
-	Any wire.Rope
+	typeURL string
 	// Clusters are, for routes and listeners, the names of the clusters that traffic may be sent to; for others nil.
 	Clusters []string
 	// Origin are the rows that made the resource, for NACK attribution and provenance.
@@ -37,6 +37,38 @@ type State struct {
 	// this state. A holder of generation g is brought up to date by the entries with Gen > g, if they reach back to
 	// g+1; else by comparing Items.
 	Recent []Delta
+
+	full [2]struct { // by protocol: state of the world, delta
+		once sync.Once
+		rope wire.Rope
+		n    int
+	}
+}
+
+// whole returns all resources of the state as they stand in a response, and their number. It is put together once.
+func (s *State) whole(delta bool) (wire.Rope, int) {
+	f := &s.full[0]
+	if delta {
+		f = &s.full[1]
+	}
+	f.once.Do(func() {
+		b := wire.Sized(s.Items.Len() + 8)
+		for _, r := range s.Items.All() {
+			if r != nil {
+				b.Rope(r.form(delta))
+				f.n++
+			}
+		}
+		f.rope = b.Done()
+	})
+	return f.rope, f.n
+}
+
+func (r *Resource) form(delta bool) wire.Rope {
+	if delta {
+		return r.Wrapped
+	}
+	return r.Any()
 }
 
 // Delta is the names that differ between a generation and the one before.

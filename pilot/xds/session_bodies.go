@@ -87,15 +87,22 @@ func (b *Bodies) drop(t time.Time) {
 }
 
 func fullBody(delta bool, states []*State, names *NameSet) *Body {
-	var rope wire.Builder
 	count := 0
+	rope := wire.Sized(0)
+	if names == nil && disjoint(states) {
+		for _, s := range states {
+			part, n := s.whole(delta)
+			rope.Concat(part)
+			count += n
+		}
+		return newBody(rope.Done(), count)
+	}
 	put := func(r *Resource) {
 		count++
-		if delta {
-			rope.Rope(r.Wrapped)
-		} else {
-			rope.Rope(r.Any)
-		}
+		rope.Rope(r.form(delta))
+	}
+	if names != nil {
+		rope = wire.Sized(names.Len() + 8)
 	}
 	if names != nil {
 		for n := range names.All() {
@@ -111,6 +118,21 @@ func fullBody(delta bool, states []*State, names *NameSet) *Body {
 	return newBody(rope.Done(), count)
 }
 
+// disjoint tells whether no name is in two of the states, as it is unless a user makes two listeners of one name.
+func disjoint(states []*State) bool {
+	for i := 1; i < len(states); i++ {
+		for n, r := range states[i].Items.All() {
+			if r == nil {
+				continue
+			}
+			if before, _ := lookup(states[:i], n); before != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // resourcesBody returns the body with exactly rs.
 func resourcesBody(delta bool, rs []*Resource) *Body {
 	if len(rs) == 0 {
@@ -118,11 +140,7 @@ func resourcesBody(delta bool, rs []*Resource) *Body {
 	}
 	var rope wire.Builder
 	for _, r := range rs {
-		if delta {
-			rope.Rope(r.Wrapped)
-		} else {
-			rope.Rope(r.Any)
-		}
+		rope.Rope(r.form(delta))
 	}
 	return newBody(rope.Done(), len(rs))
 }

@@ -13,7 +13,7 @@ import (
 // Next returns the next response to send, or nil and when to ask again though nothing happens (zero: never). What it
 // returns counts as sent.
 func (s *Session) Next(now time.Time) (*Response, time.Time) {
-	s.wake = time.Time{}
+	s.wake, s.settled = time.Time{}, settledMemo{}
 	for _, w := range s.order {
 		if r := s.next(now, w); r != nil {
 			return r, time.Time{}
@@ -293,12 +293,12 @@ func (s *Session) completeBody(now time.Time, w *watch) *Body {
 		if ex := w.except[n]; ex != nil {
 			r = ex.held
 		}
-		if r != nil && r.Any.Len() > 0 {
+		if r != nil && r.Wrapped.Len() > 0 {
 			set = append(set, r)
 		}
 	}
 	for n, ex := range w.except {
-		if target, _ := lookup(w.states, n); target == nil && ex.held != nil && ex.held.Any.Len() > 0 {
+		if target, _ := lookup(w.states, n); target == nil && ex.held != nil && ex.held.Wrapped.Len() > 0 {
 			set = append(set, ex.held)
 		}
 	}

@@ -48,6 +48,31 @@ func (r Rope) Flat() []byte {
 type Builder struct {
 	rope Rope
 	tail []byte
+	flat bool
+}
+
+// Flat returns a builder that copies everything into one segment of about size bytes.
+func Flat(size int) Builder { return Builder{flat: true, tail: make([]byte, 0, size)} }
+
+// Sized returns a builder with room for n segments.
+func Sized(n int) Builder { return Builder{rope: Rope{segs: make([][]byte, 0, n)}} }
+
+// Len returns the bytes written so far.
+func (b *Builder) Len() int { return b.rope.size + len(b.tail) }
+
+// FieldSize returns the bytes of a length-prefixed field whose content has n bytes, 0 for an empty string.
+func FieldSize(field protowire.Number, n int) int {
+	if n == 0 {
+		return 0
+	}
+	return protowire.SizeTag(field) + protowire.SizeBytes(n)
+}
+
+// Concat adds r, sharing every segment.
+func (b *Builder) Concat(r Rope) {
+	b.flush()
+	b.rope.segs = append(b.rope.segs, r.segs...)
+	b.rope.size += r.size
 }
 
 // Append adds bytes by copying them.
@@ -73,7 +98,7 @@ const shareAbove = 256
 // Rope adds r, sharing its larger segments.
 func (b *Builder) Rope(r Rope) {
 	for _, s := range r.segs {
-		if len(s) < shareAbove {
+		if b.flat || len(s) < shareAbove {
 			b.tail = append(b.tail, s...)
 			continue
 		}
