@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
@@ -205,15 +208,46 @@ func (r *Resource) FromTyped(v metav1.Object) (*model.Object, *FieldError) {
 	return o, nil
 }
 
-// lastApplied is kubectl's copy of the whole object. Nothing reads it, and it doubles an object's size.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-
+// keptAnnotations removes, in place, annotations that nothing reads and that are large or change all the time: kubectl's
+// copy of the whole object, the endpoint controller's clock, the old locks of leader elections.
 func keptAnnotations(in map[string]string) map[string]string {
-	delete(in, lastApplied)
+	for _, k := range []string{
+		"kubectl.kubernetes.io/last-applied-configuration", "endpoints.kubernetes.io/last-change-trigger-time",
+		"control-plane.alpha.kubernetes.io/leader",
+	} {
+		delete(in, k)
+	}
 	if len(in) == 0 {
 		return nil
 	}
 	return in
+}
+
+// NewTyped returns an empty object of the kind's Go type, or nil for kinds that are read as trees.
+func (r *Resource) NewTyped() runtime.Object {
+	if r.CustomResource() {
+		return nil
+	}
+	return r.newTyped()
+}
+
+// FromCluster converts an object as a client of Kubernetes returns it: typed, or *unstructured.Unstructured for kinds
+// that have no NewTyped. The object is handed over. Fields that we do not know are left out.
+func (r *Resource) FromCluster(v runtime.Object) (*model.Object, *FieldError) {
+	switch t := v.(type) {
+	case *unstructured.Unstructured:
+		if r.Istio() {
+			return r.FromTree(t.Object, IgnoreUnknown)
+		}
+		text, err := json.Marshal(t.Object)
+		if err != nil {
+			return nil, &FieldError{Message: err.Error()}
+		}
+		return r.FromJSON(text, IgnoreUnknown)
+	case metav1.Object:
+		return r.FromTyped(t)
+	}
+	return nil, &FieldError{Message: fmt.Sprintf("unexpected type %T", v)}
 }
 
 // SetNamespace moves o, which nobody else holds yet, to a namespace.
@@ -224,10 +258,10 @@ func SetNamespace(o *model.Object, namespace string) {
 	o.Namespace = namespace
 }
 
-// Equal says whether two objects have the same content. Where they came from does not count.
+// Equal says whether two objects have the same content. Where they came from does not count, nor does the resource
+// version, which also changes with what is not kept.
 func Equal(a, b *model.Object) bool {
-	return a.ObjectKey == b.ObjectKey && a.Generation == b.Generation && a.ResourceVersion == b.ResourceVersion &&
-		a.Created.Equal(b.Created) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
+	return a.ObjectKey == b.ObjectKey && a.Generation == b.Generation && a.Created.Equal(b.Created) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
 		equalPart(a.Spec, b.Spec) && equalPart(a.Status, b.Status)
 }
 

@@ -32,13 +32,14 @@ func strip(v metav1.Object) {
 	case *corev1.Secret:
 		stripSecret(t, kept)
 	case *corev1.ConfigMap:
-		*t = corev1.ConfigMap{ObjectMeta: kept, Data: t.Data, BinaryData: t.BinaryData}
+		*t = corev1.ConfigMap{ObjectMeta: kept, Data: keptData(t.Data, configKey), BinaryData: keptData(t.BinaryData, configKey)}
 	case *corev1.Service:
 		stripService(t, kept)
 	case *discoveryv1.EndpointSlice:
 		stripSlice(t, kept)
 	default:
 		clearMeta(v, kept)
+		gatewayDefaults(v)
 	}
 }
 
@@ -106,6 +107,9 @@ func stripSecret(s *corev1.Secret, kept metav1.ObjectMeta) {
 	kind := s.Type
 	if kind == "" {
 		kind = corev1.SecretTypeOpaque
+	}
+	if !RemoteSecret(kept.Labels) {
+		data = keptData(data, certificateKey)
 	}
 	*s = corev1.Secret{ObjectMeta: kept, Data: data, Type: kind}
 }

@@ -148,6 +148,9 @@ func (f *decoding) object(doc *document.Document, tree map[string]any, at string
 	if !r.Istio() && r.Namespaced && o.Namespace == "" {
 		convert.SetNamespace(o, "default") // as kubectl does
 	}
+	if convert.Skipped(o) {
+		return
+	}
 	e := entry{object: o, key: o.ObjectKey, line: doc.Locate(at)}
 	o.Origin = f.file + ":" + strconv.Itoa(e.line)
 	if e.problems = f.checked(doc, o, at); len(e.problems) > 0 {
