@@ -150,8 +150,22 @@ func (s *Session) removable(now time.Time, ex *exception) bool {
 	return true
 }
 
+// settledMemo keeps the last answer of routesSettled during one Next, in which nothing but sends change it.
+type settledMemo struct {
+	valid, is bool
+	seq       uint64
+}
+
 // routesSettled tells whether the client acknowledged every listener and route that was pending at seq.
 func (s *Session) routesSettled(seq uint64) bool {
+	if m := s.settled; m.valid && m.seq == seq {
+		return m.is
+	}
+	s.settled = settledMemo{valid: true, seq: seq, is: s.settledAt(seq)}
+	return s.settled.is
+}
+
+func (s *Session) settledAt(seq uint64) bool {
 	for _, url := range [...]string{translate.ListenerType, translate.RouteType, translate.VirtualHostType} {
 		w := s.watches[url]
 		if w == nil {

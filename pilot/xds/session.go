@@ -112,6 +112,7 @@ type Session struct {
 	seq       uint64 // counts what changes the pending work, for "was it pending before the other"
 	unknown   int
 	wake      time.Time
+	settled   settledMemo
 }
 
 // NewSession returns the session of a new stream.

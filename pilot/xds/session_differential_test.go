@@ -145,6 +145,11 @@ func bad(content string) bool { return strings.HasPrefix(content, "bad") }
 
 // take applies a response and returns the error of its NACK, if any.
 func (c *simClient) take(typ string, m wireResponse) *rpcstatus.Status {
+	for _, content := range m.resources {
+		if strings.HasPrefix(content, "badshape") {
+			return &rpcstatus.Status{Code: 13, Message: "Proto constraint validation failed"} // nothing is in force
+		}
+	}
 	var culprits []string
 	complete := !c.delta && slices.Contains(simWildcards, typ)
 	for _, n := range m.order {
@@ -278,7 +283,7 @@ func drawEdits(t *rapid.T, withBad bool) []simEdit {
 		if rapid.IntRange(0, 3).Draw(t, "delete") > 0 {
 			e.content = fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "content"))
 			if withBad && rapid.IntRange(0, 5).Draw(t, "bad") == 0 {
-				e.content = "bad" + e.content
+				e.content = rapid.SampledFrom([]string{"bad", "badshape"}).Draw(t, "how") + e.content
 			}
 		}
 		out = append(out, e)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -62,6 +64,8 @@ type stream struct {
 	// pushing is when the change came that is being sent, zero if none is.
 	pushing time.Time
 	last    *Published
+	// logs bounds what one client can make the server log.
+	logs *rate.Limiter
 }
 
 type received struct {
@@ -91,7 +95,7 @@ func (s *Server) serve(g grpc.ServerStream, delta bool, recv func() (*Request, e
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	st := &stream{server: s, grpc: g, inbox: s.receive(ctx, recv), notify: make(chan struct{}, 1)}
+	st := &stream{server: s, grpc: g, inbox: s.receive(ctx, recv), notify: make(chan struct{}, 1), logs: rate.NewLimiter(1, 10)}
 	first, err := st.first(ctx)
 	if first == nil {
 		return err
@@ -169,6 +173,7 @@ func (st *stream) connect(first *Request, delta bool, identities []string) error
 	if err != nil {
 		return err
 	}
+	first.Node = nil // the list of extensions is long, and nobody needs it any more
 	if s.cfg.Authorize != nil && identities != nil {
 		if err := s.cfg.Authorize(p, identities); err != nil {
 			return err
@@ -176,7 +181,7 @@ func (st *stream) connect(first *Request, delta bool, identities []string) error
 	}
 	st.conn = &Connection{
 		ID: s.connectionID(p), Proxy: p, Identities: identities, Address: peerAddress(st.grpc.Context()), Connected: s.cfg.Now(), Delta: delta,
-		version: p.Metadata.GetFields()["ISTIO_VERSION"].GetStringValue(),
+		version: versionLabel(p.Metadata.GetFields()["ISTIO_VERSION"].GetStringValue()),
 		session: NewSession(SessionConfig{
 			Delta: delta, Serves: s.cfg.Publisher.Serves, Names: s.names, Bodies: s.bodies, Nonce: s.cfg.Nonce, Timing: s.cfg.Timing,
 		}),
@@ -192,6 +197,14 @@ func (st *stream) connect(first *Request, delta bool, identities []string) error
 	}
 	s.add(st.conn)
 	return nil
+}
+
+// versionLabel bounds the clients' influence on the size of a metric.
+func versionLabel(v string) string {
+	if len(v) > 64 || strings.ToValidUTF8(v, "") != v {
+		return "invalid"
+	}
+	return v
 }
 
 // run is the loop of the stream: requests and published states in, responses out.
@@ -267,6 +280,9 @@ func (st *stream) rejected(r *Request) {
 			code = codes.Unknown
 		}
 		g.WithLabelValues(st.conn.Proxy.ID, code.String()).Set(1)
+	}
+	if !st.logs.Allow() {
+		return
 	}
 	st.server.cfg.Log.Warn("a proxy rejected a response", "type", shortType(r.TypeURL), "proxy", st.conn.ID, "error", cut(r.Error.GetMessage(), maxErrorText))
 }

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -240,7 +241,7 @@ func TestStreamDelta(t *testing.T) {
 	if err := c.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Recv(); err != io.EOF {
+	if _, err := c.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("after CloseSend: %v", err)
 	}
 	eventually(t, "the client left", func() bool { return len(r.server.Connections()) == 0 })
@@ -282,7 +283,7 @@ func TestStreamSotw(t *testing.T) {
 		t.Errorf("rejections: %v", q)
 	}
 	_ = c.CloseSend()
-	if _, err := c.Recv(); status.Code(err) != codes.Unknown && err != io.EOF {
+	if _, err := c.Recv(); status.Code(err) != codes.Unknown && !errors.Is(err, io.EOF) {
 		t.Errorf("end: %v", err)
 	}
 }
