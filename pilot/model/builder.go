@@ -1,9 +1,10 @@
 package model
 
 import (
-	"google.golang.org/protobuf/proto"
 	"reflect"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 	"github.com/mizzen-mesh/mizzen/pkg/store"

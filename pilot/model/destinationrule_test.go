@@ -137,7 +137,7 @@ func ruleCases() []ruleCase {
 		{
 			name: "an explicitly private rule merges into one with a selector", client: "ns1", want: "",
 			rules: map[string]string{
-				"ns1/a@1": `{host: reviews, exportTo: ["."]}`,
+				"ns1/a@1":   `{host: reviews, exportTo: ["."]}`,
 				"ns1/sel@2": `{host: reviews, workloadSelector: {matchLabels: {app: x}}}`,
 			},
 		},

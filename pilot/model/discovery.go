@@ -24,6 +24,8 @@ type discoveryState struct {
 	candidates  map[string][]*Service // "namespace/host" -> its services, the one that counts first
 	targetAddrs map[string][]string   // "namespace/host" -> addresses under which targetsAt holds it
 	targetsAt   index                 // "namespace/address" -> "namespace/host"
+
+	gatewayOwners map[string]bool // "namespace/host" of services that are network gateways
 }
 
 func (s *discoveryState) start() {
@@ -77,6 +79,7 @@ func (b *Builder) deriveDiscovery(c *commit) {
 	w.deriveAliases()
 	w.deriveEndpoints()
 	w.finish()
+	b.deriveNetworkGateways(c, w.dirtyServices)
 }
 
 func newDiscoveryWork(c *commit, s *discoveryState) *discoveryWork {

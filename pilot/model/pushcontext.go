@@ -34,4 +34,5 @@ type PushContext struct {
 	sidecars        store.Table[[]*Sidecar]         // namespace -> in order of selection
 	peerAuth        store.Table[[]*PeerAuthentication]
 	testedLabels    map[string]struct{}
+	gateways        []NetworkGateway // between networks, in order
 }

@@ -67,7 +67,7 @@ func inheritRoute(root, r *networking.HTTPRoute) bool {
 	inherit(&r.Retries, root.Retries)
 	inherit(&r.Fault, root.Fault)
 	inherit(&r.Mirror, root.Mirror)
-	inherit(&r.MirrorPercent, root.MirrorPercent)
+	inherit(&r.MirrorPercent, root.MirrorPercent) //nolint:staticcheck // users still write it
 	inherit(&r.MirrorPercentage, root.MirrorPercentage)
 	inherit(&r.CorsPolicy, root.CorsPolicy)
 	inherit(&r.Headers, root.Headers)

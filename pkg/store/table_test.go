@@ -29,7 +29,7 @@ func TestTableIsAMapAndOldTablesStay(t *testing.T) {
 					tx.Delete(k)
 					delete(want, k)
 				}
-				if v, ok := tx.Get(k); ok != (func() bool { _, has := want[k]; return has }()) || v != want[k] {
+				if v, ok := tx.Get(k); ok != func() bool { _, has := want[k]; return has }() || v != want[k] {
 					t.Fatalf("the transaction does not see its own write of %q", k)
 				}
 			}

@@ -220,7 +220,7 @@ func (c *cluster) same(what string, text []byte) {
 		c.Fatalf("%v in %s", problems, text)
 	}
 	want := objects[0]
-	eventually(c.T, want.ObjectKey.String(), func() error {
+	eventually(c.T, want.String(), func() error {
 		got := c.sink.object(want.ObjectKey)
 		if got == nil {
 			return errors.New("not there")

@@ -42,7 +42,7 @@ func (j *job) balance(cl *clusterv3.Cluster, s *model.Service, port *model.Port,
 	}
 	cl.CommonLbConfig = common
 	switch {
-	case cl.GetType() == clusterv3.Cluster_ORIGINAL_DST && cl.GetClusterType() == nil:
+	case isOriginalDst(cl):
 		cl.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 	case port.Protocol == model.Redis && j.set.EnableRedisFilter:
 		cl.LbPolicy = clusterv3.Cluster_MAGLEV
@@ -138,7 +138,7 @@ func consistentHash(cl *clusterv3.Cluster, hash *networking.LoadBalancerSettings
 		return
 	}
 	cl.LbPolicy = clusterv3.Cluster_RING_HASH
-	size := hash.GetMinimumRingSize()
+	size := hash.GetMinimumRingSize() //nolint:staticcheck // users still write it
 	if r := hash.GetRingHash(); r != nil {
 		size = r.GetMinimumRingSize()
 	} else if size == 0 {

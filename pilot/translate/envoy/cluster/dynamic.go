@@ -125,7 +125,7 @@ func (j *job) dynamicDNS() *clusterv3.Cluster {
 }
 
 func (j *job) plainTLS(cl *clusterv3.Cluster, client *tls.Client) {
-	context, err := j.maker.tls.Context(j.c, client)
+	context, err := j.tls.Context(j.c, client)
 	if err != nil {
 		j.err = fmt.Errorf("cluster %s: TLS: %w", cl.GetName(), err)
 		return

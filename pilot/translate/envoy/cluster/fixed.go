@@ -29,6 +29,10 @@ func (j *job) fixed(u fixedUnit) ([]*translate.Message, error) {
 		cl.UpstreamBindConfig = bindConfig(j.c.Family(), true)
 	case traffic.DynamicDNS:
 		cl = j.dynamicDNS()
+	case connectOriginate:
+		cl = j.originate()
+	case mainInternal:
+		cl = j.internal(mainInternal)
 	default:
 		return nil, fmt.Errorf("fixed clusters: no cluster is called %s", u)
 	}
@@ -50,9 +54,7 @@ func (j *job) passthrough(name string) *clusterv3.Cluster {
 	if o.common == nil {
 		o.common = &corev3.HttpProtocolOptions{}
 	}
-	if o.common.IdleTimeout == nil {
-		o.common.IdleTimeout = durationpb.New(passthroughIdle)
-	}
+	o.common.IdleTimeout = durationpb.New(passthroughIdle)
 	j.setOptions(cl, &o)
 	return cl
 }

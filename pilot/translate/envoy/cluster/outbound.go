@@ -57,7 +57,7 @@ func outboundUnits(c *view.Context) []any {
 			units = append(units, fixedUnit(traffic.DynamicDNS))
 		}
 	}
-	return units
+	return append(units, hboneUnits(c)...)
 }
 
 func unitOf(s *view.ScopedService) serviceUnit {

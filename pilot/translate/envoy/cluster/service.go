@@ -116,6 +116,9 @@ func (j *job) metadata(t *target) *corev3.Metadata {
 	if t.service.MeshExternal && t.subset == nil {
 		f.flag("external")
 	}
+	if j.tunnels() && j.takesHBONE(t.service) {
+		f.flag("disable_mx")
+	}
 	if t.subset != nil {
 		f.text("subset", t.subset.GetName())
 	}

@@ -43,15 +43,18 @@ func (j *job) secure(cl *clusterv3.Cluster, t *target, o *httpOptions) {
 func (j *job) sockets(cl *clusterv3.Cluster, t *target, s secured) {
 	var socket *corev3.TransportSocket
 	if s.client != nil {
-		context, err := j.maker.tls.Context(j.c, s.client)
+		context, err := j.tls.Context(j.c, s.client)
 		if err != nil {
 			j.err = fmt.Errorf("cluster %s: TLS: %w", cl.GetName(), err)
 			return
 		}
 		socket = j.socket(nameTLS, context)
 	}
-	originalDst := cl.GetType() == clusterv3.Cluster_ORIGINAL_DST && cl.GetClusterType() == nil
-	if socket != nil && s.auto && s.client.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL && !originalDst {
+	if j.tunnels() && (!isOriginalDst(cl) || socket == nil) && cl.GetClusterType() == nil {
+		j.tunnelMatches(cl, t, s, socket)
+		return
+	}
+	if socket != nil && s.auto && s.client.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL && !isOriginalDst(cl) {
 		cl.TransportSocketMatches = []*clusterv3.Cluster_TransportSocketMatch{
 			{Name: "tlsMode-istio", Match: j.mutual, TransportSocket: j.proxyProtocol(t, socket)},
 			j.plainMatch(t),
@@ -62,6 +65,11 @@ func (j *job) sockets(cl *clusterv3.Cluster, t *target, s secured) {
 		socket = j.rawSocket("raw_buffer")
 	}
 	cl.TransportSocket = j.proxyProtocol(t, socket)
+}
+
+// isOriginalDst tells whether cl connects to where its callers were going.
+func isOriginalDst(cl *clusterv3.Cluster) bool {
+	return cl.GetClusterType() == nil && cl.GetType() == clusterv3.Cluster_ORIGINAL_DST
 }
 
 func (j *job) plainMatch(t *target) *clusterv3.Cluster_TransportSocketMatch {

@@ -39,7 +39,12 @@ func Assignment(c *view.Context, q *Request) *endpointv3.ClusterLoadAssignment {
 		}
 	}
 	slices.SortFunc(b.groups, func(x, y *group) int { return cmp.Compare(x.locality, y.locality) })
-	b.route()
+	for _, g := range b.groups {
+		g.putGateways()
+	}
+	if q.Name.DNAT {
+		b.keepMutual()
+	}
 	b.prefer()
 	for _, g := range b.groups {
 		out.Endpoints = append(out.Endpoints, g.message())
@@ -59,8 +64,8 @@ type builder struct {
 	mtls     mtls
 	// ownCluster is set when endpoints of other clusters do not count.
 	ownCluster bool
+	networks   networks
 	groups     []*group
-	byLabel    map[string]*group
 }
 
 // group is the endpoints of one locality, and later of one priority in it.
@@ -68,29 +73,34 @@ type group struct {
 	locality string
 	sources  []*model.Endpoint
 	members  []*endpointv3.LbEndpoint
+	gateways []weighedGateway // by which endpoints of other networks are reached
 	// weight is the sum of the members' weights, or what a distribution gives the group.
 	weight   uint32
 	priority uint32
 }
 
 func newBuilder(c *view.Context, q *Request) *builder {
-	b := &builder{c: c, q: q, mesh: c.Mesh(), dual: c.Settings().DualStack, byLabel: map[string]*group{}}
+	b := &builder{c: c, q: q, mesh: c.Mesh(), dual: c.Settings().DualStack}
 	b.labels = q.Rule.Subset(q.Name.Subset).GetLabels()
 	b.locality = q.Policy.Locality(q.Service, b.mesh.Config)
 	b.sendSick = q.Policy.SendsUnhealthy(c.Settings(), q.Service)
 	b.ownCluster = clusterLocal(q.Service.Host, c.Settings().Domain, b.mesh.Config)
 	b.mtls = newMTLS(c, q)
+	b.networks = newNetworks(c.NetworkGateways())
 	return b
 }
 
 func (b *builder) add(e *model.Endpoint) {
-	g := b.byLabel[e.Locality]
-	if g == nil {
-		g = &group{locality: e.Locality}
-		b.byLabel[e.Locality] = g
-		b.groups = append(b.groups, g)
+	i := slices.IndexFunc(b.groups, func(g *group) bool { return g.locality == e.Locality })
+	if i < 0 {
+		i = len(b.groups)
+		b.groups = append(b.groups, &group{locality: e.Locality})
 	}
-	g.put(e, b.member(e))
+	if gateways := b.remote(e); len(gateways) > 0 {
+		b.divert(b.groups[i], e, gateways)
+		return
+	}
+	b.groups[i].put(e, b.member(e))
 }
 
 func (g *group) put(e *model.Endpoint, m *endpointv3.LbEndpoint) {

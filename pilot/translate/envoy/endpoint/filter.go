@@ -20,7 +20,7 @@ func (b *builder) wanted(e *model.Endpoint) bool {
 // usable tells whether an address of e can be sent. Names are, only in clusters that resolve them.
 func (b *builder) usable(e *model.Endpoint) bool {
 	if len(e.Addresses) == 0 {
-		return false // behind a gateway of another network
+		return len(b.remote(e)) > 0 // known by its network only
 	}
 	if b.q.DNS {
 		return true

@@ -35,7 +35,7 @@ func (b *builder) member(e *model.Endpoint) *endpointv3.LbEndpoint {
 	}
 	out := &endpointv3.LbEndpoint{
 		HostIdentifier:      &endpointv3.LbEndpoint_Endpoint{Endpoint: b.address(e)},
-		LoadBalancingWeight: wrapperspb.UInt32(max(e.Weight, 1)),
+		LoadBalancingWeight: wrapperspb.UInt32(saturate(uint64(max(e.Weight, 1)) * uint64(b.networks.scale))),
 		Metadata:            &corev3.Metadata{FilterMetadata: fields},
 	}
 	switch h := b.health(e); h {

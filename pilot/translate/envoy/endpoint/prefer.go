@@ -23,8 +23,8 @@ func (b *builder) prefer() {
 		}
 	case !b.locality.Active:
 	default:
-		if len(b.locality.FailoverPriority) > 0 {
-			b.byLabels(b.locality.FailoverPriority)
+		if keys := b.locality.FailoverPriority; b.differ(keys) {
+			b.byLabels(keys)
 		}
 		if (len(b.locality.FailoverPriority) == 0 || len(b.locality.Failover) > 0) && b.placed() {
 			b.byPlace()
@@ -37,6 +37,23 @@ func (b *builder) prefer() {
 // no difference.
 func (b *builder) placed() bool {
 	return len(b.groups) > 1 || b.groups[0].locality != "" && len(b.locality.Distribute) > 0
+}
+
+// differ tells whether the endpoints differ in one of the labels: else they all have the same priority, whatever the
+// proxy's labels are.
+func (b *builder) differ(keys []string) bool {
+	first := b.groups[0].sources
+	for _, k := range keys {
+		k, _, _ = strings.Cut(k, "=")
+		for _, g := range b.groups {
+			for _, e := range g.sources {
+				if len(first) > 0 && e.Labels[k] != first[0].Labels[k] {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // distribute gives the groups the weights of the first rule for the proxy's place. Groups that the rule does not name
@@ -260,11 +277,9 @@ func (b *builder) compact() {
 	}
 }
 
-// route replaces endpoints of other networks by their gateways.
-func (b *builder) route() {
-	if !b.q.Name.DNAT {
-		return
-	}
+// keepMutual drops the endpoints that do not speak mutual TLS: a gateway that passes connections on by their SNI knows
+// no other.
+func (b *builder) keepMutual() {
 	for _, g := range b.groups {
 		sources, members := g.sources, g.members
 		g.sources, g.members, g.weight = nil, nil, 0

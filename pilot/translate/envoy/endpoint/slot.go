@@ -61,7 +61,7 @@ func service(c *view.Context, host string) *model.Service {
 		}
 		return nil
 	}
-	if s := c.Scope().Find(host); s != nil {
+	if s := c.ScopedService(host); s != nil {
 		return s.Service
 	}
 	return nil

@@ -105,7 +105,7 @@ func (s *Set) textFormat(format string) *corev3.SubstitutionFormatString {
 func (s *Set) jsonFormat(fields *structpb.Struct) *corev3.SubstitutionFormatString {
 	return &corev3.SubstitutionFormatString{
 		Format:            &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: fields},
-		JsonFormatOptions: &corev3.JsonFormatOptions{SortProperties: false},
+		JsonFormatOptions: &corev3.JsonFormatOptions{SortProperties: false}, //nolint:staticcheck // what Istio proxies get
 		Formatters:        s.formatters(fields.String()),
 	}
 }
@@ -226,7 +226,7 @@ func (s *Set) otelLog(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTeleme
 	}
 	cluster, host := ProviderCluster(p.GetService(), p.GetPort())
 	c := &otelv3.OpenTelemetryAccessLogConfig{
-		CommonConfig:         commonGRPC(name, cluster, host, wasmState()),
+		CommonConfig:         commonGRPC(name, cluster, host, wasmState()), //nolint:staticcheck // what Istio proxies get
 		DisableBuiltinLabels: true,
 		Body:                 &otlp.AnyValue{Value: &otlp.AnyValue_StringValue{StringValue: text}},
 		Formatters:           s.formatters(text),

@@ -52,7 +52,7 @@ func (c *chain) normalize() {
 	var cidrs []string
 	for _, text := range c.cidrs {
 		p, ok := parseRange(text)
-		if ok && !(p.Bits() == 0 && p.Addr().IsUnspecified()) {
+		if ok && (p.Bits() != 0 || !p.Addr().IsUnspecified()) {
 			cidrs = append(cidrs, p.Masked().String())
 		}
 	}

@@ -29,7 +29,7 @@ type ruleSets struct{ rules, shadow *rbacv3.RBAC }
 // HTTP returns the filters of an HTTP chain.
 func (s *Set) HTTP() filter.Policy {
 	var out filter.Policy
-	out.Authn = s.jwt()
+	out.Custom, out.Authn = s.customHTTP(), s.jwt()
 	for _, set := range s.actions(false) {
 		out.Authz = append(out.Authz, &hcmv3.HttpFilter{
 			Name: nameHTTP,
@@ -43,7 +43,7 @@ func (s *Set) HTTP() filter.Policy {
 
 // TCP returns the filters of a TCP chain.
 func (s *Set) TCP() []*listenerv3.Filter {
-	var out []*listenerv3.Filter
+	out := s.customTCP()
 	for _, set := range s.actions(true) {
 		out = append(out, &listenerv3.Filter{
 			Name: nameTCP,

@@ -40,7 +40,7 @@ func (l *Locality) Weighted() bool {
 func (l *Locality) Matters() bool { return l.Distribute != nil || l.Active }
 
 // Locality returns the setting in force: the policy's own, else the service's wish, else the mesh's. Failover needs
-// outlier detection unless the service wished it or Envoy does the balancing.
+// outlier detection of a rule, unless the service wished it or Envoy does the balancing.
 func (p Policy) Locality(svc *model.Service, mesh *meshconfig.MeshConfig) Locality {
 	lb := p.LoadBalancer
 	switch own := lb.GetLocalityLbSetting(); {
@@ -61,7 +61,8 @@ func (p Policy) localitySetting(s *networking.LocalityLoadBalancerSetting) Local
 	if e := s.GetEnabled(); e != nil && !e.GetValue() {
 		return Locality{}
 	}
-	l := Locality{Distribute: s.GetDistribute(), FailoverPriority: s.GetFailoverPriority(), Active: p.Outlier != nil}
+	l := Locality{Distribute: s.GetDistribute(), FailoverPriority: s.GetFailoverPriority()}
+	l.Active = p.Outlier != nil && !p.inherited
 	for _, f := range s.GetFailover() {
 		l.Failover = append(l.Failover, Failover{f.GetFrom(), f.GetTo()})
 	}

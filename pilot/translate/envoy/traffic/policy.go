@@ -17,6 +17,8 @@ type Policy struct {
 	Tunnel        *networking.TrafficPolicy_TunnelSettings
 	ProxyProtocol *networking.TrafficPolicy_ProxyProtocol
 	RetryBudget   *networking.TrafficPolicy_RetryBudget
+	// inherited is set when Outlier is the mesh's default, which alone does not make endpoints prefer near ones.
+	inherited bool
 }
 
 // For returns the policy of a service port: the rule's port-level settings as a whole, or its top level, then the
@@ -28,7 +30,7 @@ func For(rule *model.DestinationRule, port uint32, mesh *meshconfig.MeshConfig) 
 			p.Pool = d.GetConnectionPool()
 		}
 		if p.Outlier == nil {
-			p.Outlier = d.GetOutlierDetection()
+			p.Outlier, p.inherited = d.GetOutlierDetection(), true
 		}
 	}
 	return p
@@ -68,6 +70,7 @@ func (p Policy) Subset(t *networking.TrafficPolicy, port uint32) Policy {
 	}
 	replace(&p.Pool, t.GetConnectionPool())
 	replace(&p.LoadBalancer, t.GetLoadBalancer())
+	p.inherited = p.inherited && t.GetOutlierDetection() == nil
 	replace(&p.Outlier, t.GetOutlierDetection())
 	replace(&p.TLS, t.GetTls())
 	replace(&p.Tunnel, t.GetTunnel())
@@ -75,6 +78,7 @@ func (p Policy) Subset(t *networking.TrafficPolicy, port uint32) Policy {
 	replace(&p.RetryBudget, t.GetRetryBudget())
 	if s := portLevel(t, port); s != nil {
 		p.Pool, p.LoadBalancer, p.Outlier, p.TLS = s.GetConnectionPool(), s.GetLoadBalancer(), s.GetOutlierDetection(), s.GetTls()
+		p.inherited = false
 	}
 	return p
 }

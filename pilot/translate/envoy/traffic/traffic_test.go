@@ -77,6 +77,12 @@ func TestLocalityIsTheNearestSetting(t *testing.T) {
 	if l := (traffic.Policy{}).Locality(svc, mesh); l.Active || l.Weighted() {
 		t.Errorf("failover without outlier detection: %+v", l)
 	}
+	byDefault := &meshconfig.MeshConfig{DefaultTrafficPolicy: &meshconfig.MeshConfig_DefaultTrafficPolicy{
+		OutlierDetection: &networking.OutlierDetection{},
+	}}
+	if l := traffic.For(nil, 80, byDefault).Locality(svc, byDefault); l.Active {
+		t.Errorf("the mesh's default outlier detection must not activate failover: %+v", l)
+	}
 	outlier := traffic.Policy{Outlier: &networking.OutlierDetection{}}
 	if l := outlier.Locality(svc, mesh); !l.Active || !l.Weighted() {
 		t.Errorf("outlier detection must activate the mesh's setting: %+v", l)
