@@ -170,7 +170,7 @@ func (j *job) ownCertificate() *tls.Client {
 	}
 	return &tls.Client{
 		Mode: networking.ClientTLSSettings_MUTUAL, Certificate: chain, Key: j.c.Meta("TLS_CLIENT_KEY"),
-		Roots: j.c.Meta("TLS_CLIENT_ROOT_CERT"), FilesByAgent: j.filesByAgent(),
+		Roots: j.c.Meta("TLS_CLIENT_ROOT_CERT"), FilesByAgent: j.filesByAgent(), NoAgent: !j.c.HasCertificate(),
 	}
 }
 
@@ -190,7 +190,7 @@ func (j *job) userClient(t *target, s *networking.ClientTLSSettings) *tls.Client
 		Mode: s.GetMode(), SubjectAltNames: s.GetSubjectAltNames(), SNI: s.GetSni(),
 		Certificate: s.GetClientCertificate(), Key: s.GetPrivateKey(), Roots: s.GetCaCertificates(),
 		CredentialName: name, RootsName: s.GetCaCertCredentialName(), RevocationList: s.GetCaCrl(),
-		InsecureSkipVerify: s.GetInsecureSkipVerify().GetValue(), FilesByAgent: j.filesByAgent(),
+		InsecureSkipVerify: s.GetInsecureSkipVerify().GetValue(), FilesByAgent: j.filesByAgent(), NoAgent: !j.c.HasCertificate(),
 	}
 }
 

@@ -229,11 +229,11 @@ func TestMetricOverrides(t *testing.T) {
 			"tags of two layers",
 			map[string]string{
 				"istio-system/t": `{metrics: [{reportingInterval: 7s, overrides: [{match: {metric: REQUEST_COUNT}, tagOverrides: {a: {value: x}, b: {operation: REMOVE}}}]}]}`,
-				"shop/t":         `{metrics: [{overrides: [{match: {metric: REQUEST_COUNT, mode: SERVER}, disabled: true, tagOverrides: {c: {value: y}}}]}]}`,
+				"shop/t":         `{metrics: [{overrides: [{match: {metric: REQUEST_COUNT, mode: SERVER}, disabled: true, tagOverrides: {c: {value: z}}}]}]}`,
 				"shop/web":       `{selector: {matchLabels: {app: web}}, metrics: [{overrides: [{disabled: true}]}]}`,
 				"other/t":        `{metrics: [{overrides: [{disabled: true}]}]}`,
 			},
-			"requests_total{a=x,-b} interval=7s", "requests_total{a=x,c=y,-b}! interval=7s",
+			"requests_total{a=x,-b} interval=7s", "requests_total{a=x,c=z,-b}! interval=7s",
 		},
 		{
 			"another provider instead",
@@ -334,18 +334,18 @@ func TestTracing(t *testing.T) {
 		stock                 bool
 		want                  [2]string
 	}{
-		{"the bootstrap's tracer", "", "", false, [2]string{" 1 9[]true", " 1 9[]true"}},
+		{"the bootstrap's tracer", "", "", false, [2]string{" 1 9 [] true", " 1 9 [] true"}},
 		{"no tracer in a stock Envoy", "", "", true, [2]string{"none true", "none true"}},
-		{"a provider", mesh, "", true, [2]string{"envoy.tracers.zipkin 1 9[]true", "envoy.tracers.zipkin 1 9[]true"}},
+		{"a provider", mesh, "", true, [2]string{"envoy.tracers.zipkin 1 9 [] true", "envoy.tracers.zipkin 1 9 [] true"}},
 		{
 			"own tags and sampling", mesh, `{tracing: [{randomSamplingPercentage: 12.5, enableIstioTags: false, useRequestIdForTraceSampling: false, customTags: {b: {literal: {value: v}}, a: {header: {name: h}}}}]}`,
 			false,
-			[2]string{"envoy.tracers.zipkin 12.5 2[a b]false", "envoy.tracers.zipkin 12.5 2[a b]false"},
+			[2]string{"envoy.tracers.zipkin 12.5 2 [a b] false", "envoy.tracers.zipkin 12.5 2 [a b] false"},
 		},
 		{
 			"servers report nothing", mesh, `{tracing: [{match: {mode: SERVER}, disableSpanReporting: true}]}`,
 			false,
-			[2]string{"envoy.tracers.zipkin 1 9[]true", "none true"},
+			[2]string{"envoy.tracers.zipkin 1 9 [] true", "none true"},
 		},
 	} {
 		f := fixture{mesh: c.mesh, stock: c.stock}

@@ -47,8 +47,10 @@ func buildInbound(c *view.Context) ([]*translate.Message, error) {
 		out = append(out, &translate.Message{Name: l.Name, Proto: l})
 	}
 	for _, p := range ports {
-		if p.bound {
-			l := b.bound(p)
+		if !p.bound {
+			continue
+		}
+		if l := b.bound(p); len(l.FilterChains) > 0 {
 			out = append(out, &translate.Message{Name: l.Name, Proto: l})
 		}
 	}

@@ -60,8 +60,12 @@ func mutualTCP(c *view.Context, _ inboundPort) proto.Message {
 // matches returns a port's rows by its mode and protocol (translation-l4 §5.2).
 func (b *inboundBuilder) matches(p inboundPort) []chainMatch {
 	mode := b.c.InboundMTLS(p.target)
-	if !b.cert && mode != model.MTLSStrict {
-		mode = model.MTLSDisable // who has no certificate cannot be asked for it
+	if !b.cert {
+		// who has no certificate cannot take part in mutual TLS: where it may be left out it is, else nobody gets in
+		if mode == model.MTLSStrict {
+			return nil
+		}
+		mode = model.MTLSDisable
 	}
 	if p.tls != nil && mode == model.MTLSDisable {
 		if rows := ingressRows(p); rows != nil {

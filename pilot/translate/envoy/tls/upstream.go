@@ -15,6 +15,9 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
+// systemBundle is where most systems keep their certificate authorities, for proxies that read files themselves.
+const systemBundle = "/etc/ssl/certs/ca-certificates.crt"
+
 // SystemRoots is the file name that stands for the operating system's certificate authorities.
 const SystemRoots = "system"
 
@@ -40,8 +43,9 @@ type Client struct {
 	CredentialName, RootsName string
 	RevocationList            string
 	InsecureSkipVerify        bool
-	// FilesByAgent is set when the proxy has an agent of its own for files.
-	FilesByAgent bool
+	// FilesByAgent is set when the proxy has an agent of its own for files, NoAgent when it has none at all and must read
+	// them itself.
+	FilesByAgent, NoAgent bool
 }
 
 // Upstream makes the contexts of clusters. It holds what they have in common; it is immutable.
@@ -70,6 +74,9 @@ func (u *Upstream) Context(c *view.Context, r *Client) (*tlsv3.UpstreamTlsContex
 		common.ValidationContextType = combined(accept(r.SubjectAltNames, c.Stock()), u.roots[0])
 		return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: r.SNI}, nil
 	}
+	if r.NoAgent && r.CredentialName == "" && r.RootsName == "" {
+		return readByProxy(c, r, common)
+	}
 	if r.Mode == networking.ClientTLSSettings_MUTUAL {
 		certificate, err := u.clientCertificate(r)
 		if err != nil {
@@ -85,11 +92,38 @@ func (u *Upstream) Context(c *view.Context, r *Client) (*tlsv3.UpstreamTlsContex
 	case !r.InsecureSkipVerify:
 		names := accept(r.SubjectAltNames, c.Stock())
 		if r.RevocationList != "" {
-			names.Crl = &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: r.RevocationList}}
+			names.Crl = filename(r.RevocationList)
 		}
 		common.ValidationContextType = combined(names, u.serverRoots(r))
 	}
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: r.SNI}, nil
+}
+
+// readByProxy completes common with files that the proxy reads itself.
+func readByProxy(c *view.Context, r *Client, common *tlsv3.CommonTlsContext) (*tlsv3.UpstreamTlsContext, error) {
+	if r.Mode == networking.ClientTLSSettings_MUTUAL {
+		if r.Certificate == "" || r.Key == "" {
+			return nil, ErrNoCertificate
+		}
+		common.TlsCertificates = []*tlsv3.TlsCertificate{{CertificateChain: filename(r.Certificate), PrivateKey: filename(r.Key)}}
+	}
+	names := &tlsv3.CertificateValidationContext{}
+	if !r.InsecureSkipVerify {
+		names = accept(r.SubjectAltNames, c.Stock())
+		names.TrustedCa = filename(r.Roots)
+		if r.Roots == "" || r.Roots == SystemRoots {
+			names.TrustedCa = filename(systemBundle)
+		}
+		if r.RevocationList != "" {
+			names.Crl = filename(r.RevocationList)
+		}
+	}
+	common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: names}
+	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: r.SNI}, nil
+}
+
+func filename(path string) *corev3.DataSource {
+	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
 }
 
 func combined(names *tlsv3.CertificateValidationContext, roots *tlsv3.SdsSecretConfig) *tlsv3.CommonTlsContext_CombinedValidationContext {
