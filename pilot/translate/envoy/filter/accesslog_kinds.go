@@ -225,11 +225,17 @@ func (s *Set) otelLog(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTeleme
 		text = defaultText
 	}
 	cluster, host := ProviderCluster(p.GetService(), p.GetPort())
+	common := commonGRPC(name, cluster, host, wasmState())
 	c := &otelv3.OpenTelemetryAccessLogConfig{
-		CommonConfig:         commonGRPC(name, cluster, host, wasmState()), //nolint:staticcheck // what Istio proxies get
 		DisableBuiltinLabels: true,
 		Body:                 &otlp.AnyValue{Value: &otlp.AnyValue_StringValue{StringValue: text}},
 		Formatters:           s.formatters(text),
+	}
+	if s.stock {
+		c.LogName, c.GrpcService, c.FilterStateObjectsToLog = name, common.GetGrpcService(), common.GetFilterStateObjectsToLog()
+	} else {
+		//nolint:staticcheck // the form that proxies of this profile have always been sent
+		c.CommonConfig = common
 	}
 	fields := p.GetLogFormat().GetLabels().GetFields()
 	if len(fields) > 0 {

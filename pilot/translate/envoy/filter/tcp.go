@@ -83,7 +83,7 @@ func (s *Set) proxyFilters(o TCP) []*listenerv3.Filter {
 	switch {
 	case o.Protocol == model.Mongo && set.EnableMongoFilter:
 		out = append(out, s.network(nameMongo, &mongov3.MongoProxy{StatPrefix: o.StatPrefix}))
-	case o.Protocol == model.MySQL && set.EnableMySQLFilter:
+	case o.Protocol == model.MySQL && set.EnableMySQLFilter && !s.stock: // not part of a stock Envoy
 		out = append(out, &listenerv3.Filter{Name: nameMySQL, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: mysqlProxy(o.StatPrefix)}})
 	case o.Protocol == model.Redis && set.EnableRedisFilter:
 		return []*listenerv3.Filter{s.network(nameRedis, redisProxy(o))}

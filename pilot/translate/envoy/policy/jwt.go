@@ -132,6 +132,9 @@ func (s *Set) setKeys(p *jwtv3.JwtProvider, r *security.JWTRule) {
 		}
 		inline = rejectAll
 	}
+	if s.stock && !usableKeys(inline) {
+		inline = rejectAll
+	}
 	p.JwksSourceSpecifier = &jwtv3.JwtProvider_LocalJwks{LocalJwks: &corev3.DataSource{
 		Specifier: &corev3.DataSource_InlineString{InlineString: inline},
 	}}

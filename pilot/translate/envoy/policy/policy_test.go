@@ -245,3 +245,32 @@ func TestTokens(t *testing.T) {
 		t.Errorf("without a policy: %s", one)
 	}
 }
+
+// TestKeySets checks which key sets are sent on; the verdicts are those of Envoy 1.40.0.
+func TestKeySets(t *testing.T) {
+	t.Parallel()
+	n := strings.Repeat("AQID", 64)
+	rsa := `{"kty":"RSA","e":"AQAB","n":"` + n + `"}`
+	for set, want := range map[string]bool{
+		`{"keys":[` + rsa + `]}`:                                          true,
+		`{"keys":[{"kty":"RSA","e":"AQAB"},` + rsa + `]}`:                 true,
+		`{"keys":[{"kty":"XYZ"},` + rsa + `]}`:                            true,
+		`{"keys":[{"kty":"oct","k":"AAAA"}]}`:                             true,
+		`{"keys":[{"kty":"RSA","e":"AQAB","n":"AQAB"}]}`:                  false,
+		`{"keys":[{"kty":"RSA","e":"AQAB","n":"++//` + n + `"}]}`:         false,
+		`{"keys":[{"kty":"RSA","e":"AQAB","alg":"foo","n":"` + n + `"}]}`: false,
+		`{"keys":[{"kty":"XYZ"}]}`:                                        false,
+		`{"keys":[]}`:                                                     false,
+		`{}`:                                                              false,
+		`no JSON`:                                                         false,
+		rejectAll:                                                         true,
+	} {
+		if got := usableKeys(set); got != want {
+			t.Errorf("%s: %v, want %v", set, got, want)
+		}
+	}
+	bad := object(t, model.KindRequestAuthentication, "shop/r", `{jwtRules: [{issuer: a, jwks: '{"keys":[]}'}]}`, nil)
+	if got := httpText(t, policies(t, &meshconfig.MeshConfig{}, true, bad).HTTP().Authn); strings.Contains(got, `\"keys\":[]`) {
+		t.Errorf("a stock Envoy is sent keys that it cannot read: %s", got)
+	}
+}
