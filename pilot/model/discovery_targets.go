@@ -41,7 +41,8 @@ type targetID struct {
 	protocol Protocol
 }
 
-// targetList gathers the targets of one workload. UDP ports are not among them: no proxy serves them.
+// targetList gathers the targets of one workload. UDP ports are among them: proxies of the field are given a TCP chain and
+// a cluster for those too.
 type targetList struct {
 	r    *Reader
 	q    TargetQuery
@@ -50,9 +51,6 @@ type targetList struct {
 }
 
 func (t *targetList) add(s *Service, p *Port, target uint32) {
-	if p.Protocol == UDP {
-		return
-	}
 	id := targetID{s, target, p.Protocol}
 	if _, dup := t.seen[id]; dup {
 		return

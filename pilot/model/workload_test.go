@@ -152,11 +152,11 @@ spec: {hosts: [far.com], resolution: STATIC, ports: [{number: 80, name: http, pr
 		q    TargetQuery
 		want string
 	}{
-		"pod":                          {TargetQuery{Namespace: "shop", ProxyName: "till-1", IPs: []string{"10.1.0.1"}}, "admin:tcp>8080 till:http>8080 till:tcp-same>8080 till:grpc>9091"},
+		"pod":                          {TargetQuery{Namespace: "shop", ProxyName: "till-1", IPs: []string{"10.1.0.1"}}, "admin:tcp>8080 till:http>8080 till:tcp-same>8080 till:grpc>9091 till:dns>53"},
 		"pod of no selector":           {TargetQuery{Namespace: "shop", ProxyName: "lone", IPs: []string{"10.1.0.2"}}, "manual:http>7070"},
 		"entries of its own namespace": {TargetQuery{Namespace: "else", ProxyName: "none", IPs: []string{"10.1.0.2"}}, "far.com:http>80"},
-		"WorkloadEntry":                {TargetQuery{Namespace: "shop", ProxyName: "vm", IPs: []string{"10.2.0.1"}}, "admin:tcp>8080 till:http>9000 till:http-alt>8080 till:tcp-same>8080 h.com:http>9000"},
-		"pod not known yet":            {TargetQuery{Namespace: "shop", ProxyName: "new", IPs: []string{"10.1.0.99"}, Labels: map[string]string{"app": "till"}, PodPorts: map[string]uint32{"rpc/TCP": 1234}}, "admin:tcp>8080 till:http>8080 till:tcp-same>8080 till:grpc>1234"},
+		"WorkloadEntry":                {TargetQuery{Namespace: "shop", ProxyName: "vm", IPs: []string{"10.2.0.1"}}, "admin:tcp>8080 till:http>9000 till:http-alt>8080 till:tcp-same>8080 till:dns>53 h.com:http>9000"},
+		"pod not known yet":            {TargetQuery{Namespace: "shop", ProxyName: "new", IPs: []string{"10.1.0.99"}, Labels: map[string]string{"app": "till"}, PodPorts: map[string]uint32{"rpc/TCP": 1234}}, "admin:tcp>8080 till:http>8080 till:tcp-same>8080 till:grpc>1234 till:dns>53"},
 		"another cluster":              {TargetQuery{Cluster: "c2", Namespace: "shop", ProxyName: "till-1", IPs: []string{"10.2.0.1"}}, "h.com:http>9000"},
 	} {
 		if got := targetsBrief(r.ServiceTargets(c.q)); got != c.want {
