@@ -73,17 +73,26 @@ func (s *Session) reject(now time.Time, w *watch, f *flight, message string) {
 	}
 	slices.Sort(names)
 	culprits := blamed(w.url, message, names)
+	if len(culprits) == 0 && f.full && w.reconnect && w.mode == wildcard && !s.cfg.Delta {
+		// What the client holds from before is not known, and a set with parts left out would take it away: it keeps
+		// that until something changes.
+		w.fresh, w.answer, w.stuck = true, true, f.states
+		return
+	}
 	if len(names) == 1 {
 		culprits = names
 	}
 	if len(culprits) > 0 {
 		for _, n := range culprits {
-			s.restore(now, w, n, members[n], f)
-			s.hold(now, w, n, members[n].sent, message)
+			m := members[n]
+			m.doubt = m.doubt || f.full && w.reconnect && !s.cfg.Delta // it may hold a version from before
+			s.restore(now, w, n, m, f)
+			s.hold(now, w, n, m.sent, message)
 		}
 		return
 	}
 	for n, m := range members {
+		m.doubt = true
 		s.restore(now, w, n, m, f)
 	}
 	if len(names) > 0 {
@@ -100,7 +109,7 @@ func (f *flight) content(m mode) map[string]member {
 	out := map[string]member{}
 	for n := range sent.all() {
 		if r, _ := lookup(f.states, n); r != nil {
-			out[n] = member{nil, r}
+			out[n] = member{sent: r}
 		}
 	}
 	return out
@@ -116,7 +125,7 @@ func (s *Session) restore(now time.Time, w *watch, name string, m member, f *fli
 		ex = &exception{noted: now}
 		w.except[name] = ex
 	}
-	ex.held, ex.seq, ex.force = m.before, f.seq, ex.force || m.before == nil
+	ex.held, ex.doubt, ex.seq = m.before, m.doubt, f.seq
 }
 
 // hold quarantines a version.

@@ -147,6 +147,7 @@ type watch struct {
 	reconnect bool
 	asked     time.Time // when the first request came
 	claims    map[string]string
+	stuck     []*State // a reconnecting client rejected all of these, and they are not sent again
 	holdUntil time.Time
 	// answer: a response is owed even if it says nothing new. always: so is one to the next request.
 	answer, always bool
@@ -166,10 +167,12 @@ type watch struct {
 type exception struct {
 	// held is what it holds: nil if nothing, a Resource without bodies if only the version is known.
 	held *Resource
-	// seq and noted say since when; force sends an equal version too.
+	// seq and noted say since when; force sends an equal version too. doubt: the client may hold something else, since
+	// it rejected a response and nobody knows which part of it is in force.
 	seq   uint64
 	noted time.Time
 	force bool
+	doubt bool
 	// waited and settled belong to the removal of clusters.
 	waited  bool
 	settled time.Time
@@ -191,8 +194,11 @@ type flight struct {
 	isolated bool
 }
 
-// member is one name of a response: what the client held before, and what it was sent (nil: the removal).
-type member struct{ before, sent *Resource }
+// member is one name of a response: what the client held before, perhaps, and what it was sent (nil: the removal).
+type member struct {
+	before, sent *Resource
+	doubt        bool
+}
 
 // nonces remembers what was sent and acknowledged.
 type nonces struct {
@@ -355,7 +361,7 @@ func (s *Session) note(now time.Time, w *watch, name string, old []*State) {
 		// What led to it is pending since now, not since its last change.
 		ex.seq, ex.noted, ex.waited, ex.settled = s.seq, now, false, time.Time{}
 	}
-	if (known || w.mode != named) && same(ex.held, target) && !ex.force {
+	if (known || w.mode != named) && ex.holds(target) && !ex.force {
 		delete(w.except, name)
 		delete(w.quarantine, name)
 		return
@@ -374,8 +380,12 @@ func (s *Session) owe(now time.Time, w *watch, name string) {
 	ex.force = true
 }
 
-func same(a, b *Resource) bool {
-	return a == b || a != nil && b != nil && a.Version == b.Version
+// holds tells whether the client surely holds target; with nil, surely nothing.
+func (ex *exception) holds(target *Resource) bool {
+	if ex.doubt {
+		return false
+	}
+	return ex.held == target || ex.held != nil && target != nil && ex.held.Version == target.Version
 }
 
 // covers tells whether the client wants the name.

@@ -84,6 +84,10 @@ func (s *Session) begin(now time.Time, w *watch) bool {
 		s.resolveClaims(now, w)
 		return true
 	}
+	if w.stuck != nil && slices.Equal(w.stuck, w.states) {
+		return false
+	}
+	w.stuck = nil
 	if (w.reconnect || s.established()) && followsClusters(w.url) && s.awaitsClusters(now, &exception{noted: w.asked}, nil) {
 		return false
 	}
@@ -147,7 +151,7 @@ func (s *Session) sendAll(now time.Time, w *watch) *Response {
 	w.fresh = false
 	maps.DeleteFunc(w.except, func(n string, ex *exception) bool {
 		target, _ := lookup(w.states, n)
-		return target != nil || ex.held == nil // what is left are removals
+		return target != nil || ex.held == nil && !ex.doubt || !s.cfg.Delta // what is left are removals to be told
 	})
 	body := s.fullBody(now, w)
 	if body.count == 0 && !w.answer {
@@ -207,7 +211,7 @@ func (s *Session) sendChanges(now time.Time, w *watch, only map[string]struct{})
 		ex := w.except[n]
 		target, _ := lookup(w.states, n)
 		f.seq = min(f.seq, ex.seq)
-		f.members[n] = member{ex.held, target}
+		f.members[n] = member{ex.held, target, ex.doubt}
 		delete(w.except, n)
 		switch {
 		case target != nil:
@@ -245,7 +249,7 @@ func (s *Session) sendable(now time.Time, w *watch, only map[string]struct{}) (p
 		if w.mode == named && !known && w.served {
 			continue // the engine has not come to it
 		}
-		if same(ex.held, target) && !ex.force || target == nil && !s.removes(w, ex) {
+		if ex.holds(target) && !ex.force || target == nil && !s.removes(w, ex) {
 			delete(w.except, n)
 			delete(w.quarantine, n)
 			continue
@@ -274,9 +278,9 @@ func (s *Session) removes(w *watch, ex *exception) bool {
 	case w.url == translate.ExtensionType:
 		return false // a listener that still refers to it would fail every request
 	case w.mode == wildcard:
-		return ex.held != nil || ex.force
+		return ex.held != nil || ex.force || ex.doubt
 	default:
-		return s.cfg.Delta && ex.held != nil
+		return s.cfg.Delta && (ex.held != nil || ex.doubt)
 	}
 }
 
