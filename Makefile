@@ -5,6 +5,9 @@ SHELL := /usr/bin/env bash
 MAKEFLAGS += --no-print-directory
 
 GO ?= go
+# grpc's traces would link text/template, and with it every method of every type: the binary would be twice its size,
+# and resident.
+export GOFLAGS := $(strip $(GOFLAGS) -tags=grpcnotrace)
 PKG ?= ./...
 # The race detector needs a C compiler; go says whether it has found one.
 RACE = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)

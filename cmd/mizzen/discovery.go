@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
@@ -157,7 +158,7 @@ func (f discoveryFlags) options(ctx context.Context, log *slog.Logger, settings 
 			return o, fmt.Errorf("PILOT_MAX_REQUESTS_PER_SECOND: %w", err)
 		}
 	}
-	if err := f.addSources(ctx, &o); err != nil {
+	if err := f.addSources(&o, lookup); err != nil {
 		return o, err
 	}
 	if len(o.Sources) == 0 {
@@ -167,9 +168,7 @@ func (f discoveryFlags) options(ctx context.Context, log *slog.Logger, settings 
 }
 
 // addSources adds the directory, the cluster, or both, and the mesh configuration's inputs.
-func (f discoveryFlags) addSources(_ context.Context, o *server.Options) error {
-	files := meshconfig.Files{Config: f.meshConfig, Networks: f.networksConfig}
-	inputs := []meshconfig.Input{files}
+func (f discoveryFlags) addSources(o *server.Options, lookup func(string) (string, bool)) error {
 	if f.configDir != "" {
 		src, err := file.New(file.Options{Dir: f.configDir, Check: validate.Object})
 		if err != nil {
@@ -177,12 +176,21 @@ func (f discoveryFlags) addSources(_ context.Context, o *server.Options) error {
 		}
 		o.Sources = append(o.Sources, src)
 	}
+	var cluster *rest.Config
 	if f.kubeconfig != "" || f.configDir == "" {
-		src, err := f.kubeSource(o)
+		var err error
+		if cluster, err = clientcmd.BuildConfigFromFlags("", f.kubeconfig); err != nil {
+			return fmt.Errorf("configuration of the cluster: %w", err)
+		}
+		src, err := kube.New(kube.Options{Config: cluster, Revision: o.Settings.Revision, QPS: f.kubeQPS, Burst: f.kubeBurst})
 		if err != nil {
 			return err
 		}
 		o.Sources = append(o.Sources, src)
+	}
+	inputs, err := f.meshInputs(cluster, o.Settings, lookup)
+	if err != nil {
+		return err
 	}
 	w := meshconfig.Watcher{Inputs: inputs}
 	o.MeshSource = func(ctx context.Context, deliver func(*model.Mesh, []source.Problem)) error {
@@ -191,11 +199,30 @@ func (f discoveryFlags) addSources(_ context.Context, o *server.Options) error {
 	return nil
 }
 
-// kubeSource reads the cluster of the kubeconfig, or the one the process runs in.
-func (f discoveryFlags) kubeSource(o *server.Options) (source.Source, error) {
-	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("configuration of the cluster: %w", err)
+// meshInputs returns where the mesh configuration is read from, the weakest first: the ConfigMap that the user shares
+// between revisions, then the file if it is there, else the revision's ConfigMap. cluster is nil without one.
+func (f discoveryFlags) meshInputs(cluster *rest.Config, s *model.Settings, lookup func(string) (string, bool)) ([]meshconfig.Input, error) {
+	files := meshconfig.Files{Config: f.meshConfig, Networks: f.networksConfig}
+	if cluster == nil {
+		return []meshconfig.Input{files}, nil
 	}
-	return kube.New(kube.Options{Config: cfg, Revision: o.Settings.Revision, QPS: f.kubeQPS, Burst: f.kubeBurst})
+	var names []string
+	if shared, _ := lookup("SHARED_MESH_CONFIG"); shared != "" {
+		names = append(names, shared)
+	}
+	if !files.Exist() {
+		names = append(names, meshconfig.BaseName(s.Revision))
+	}
+	var inputs []meshconfig.Input
+	for _, name := range names {
+		from, err := kube.ConfigMap(cluster, s.SystemNamespace, name)
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, meshconfig.ConfigMap{Source: from, Namespace: s.SystemNamespace, Name: name})
+	}
+	if files.Exist() || f.networksConfig != "" {
+		inputs = append(inputs, files)
+	}
+	return inputs, nil
 }

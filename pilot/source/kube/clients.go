@@ -3,15 +3,20 @@ package kube
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -30,7 +35,7 @@ const (
 // metadata only for definitions. They share connections and the rate limit.
 type clients struct {
 	http     *http.Client
-	typed    kubernetes.Interface
+	typed    map[string]rest.Interface // by API group
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
 }
@@ -50,7 +55,7 @@ func newClients(opts Options) (*clients, error) {
 	if c.http, err = rest.HTTPClientFor(config); err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	if c.typed, err = kubernetes.NewForConfigAndClient(protobuf, c.http); err != nil {
+	if c.typed, err = typedClients(protobuf, c.http); err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
 	if c.dynamic, err = dynamic.NewForConfigAndClient(config, c.http); err != nil {
@@ -60,6 +65,30 @@ func newClients(opts Options) (*clients, error) {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
 	return &c, nil
+}
+
+// typedClients returns a client for each group whose kinds are Go types. The generated set of all clients would link
+// every kind of every group: 20 MB of the process.
+func typedClients(config *rest.Config, client *http.Client) (map[string]rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	out := map[string]rest.Interface{}
+	for _, gv := range []schema.GroupVersion{corev1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion} {
+		config.GroupVersion, config.APIPath = &gv, "/apis"
+		if gv.Group == "" {
+			config.APIPath = "/api"
+		}
+		c, err := rest.RESTClientForConfigAndClient(config, client)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", gv, err)
+		}
+		out[gv.Group] = c
+	}
+	return out, nil
 }
 
 func (c *clients) close() { c.http.CloseIdleConnections() }
@@ -79,16 +108,21 @@ func (c *clients) listWatch(r *convert.Resource, namespace string) *cache.ListWa
 			WatchFuncWithContext: client.Watch,
 		}
 	}
-	var getter rest.Interface
-	switch r.Group {
-	case convert.GroupDiscovery:
-		getter = c.typed.DiscoveryV1().RESTClient()
-	case convert.GroupNetworking:
-		getter = c.typed.NetworkingV1().RESTClient()
-	default:
-		getter = c.typed.CoreV1().RESTClient()
+	return cache.NewFilteredListWatchFromClient(c.typed[r.Group], r.Plural, namespace, selector)
+}
+
+// ConfigMap returns the way to read one ConfigMap of the cluster.
+func ConfigMap(config *rest.Config, namespace, name string) (cache.ListerWatcher, error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, name, err)
 	}
-	return cache.NewFilteredListWatchFromClient(getter, r.Plural, namespace, selector)
+	typed, err := typedClients(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, name, err)
+	}
+	return cache.NewListWatchFromClient(typed[corev1.GroupName], "configmaps", namespace,
+		fields.OneTermEqualSelector(metav1.ObjectNameField, name)), nil
 }
 
 func (c *clients) definitions() *cache.ListWatch {

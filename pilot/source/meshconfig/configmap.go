@@ -3,12 +3,9 @@ package meshconfig
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -20,7 +17,8 @@ const (
 
 // ConfigMap is an input of one ConfigMap of a cluster, which may be missing.
 type ConfigMap struct {
-	Client          kubernetes.Interface
+	// Source lists and watches the ConfigMap, and may give others besides.
+	Source          cache.ListerWatcher
 	Namespace, Name string
 }
 
@@ -34,11 +32,7 @@ func BaseName(revision string) string {
 
 // Run implements Input. The first call of put waits for the cluster's answer.
 func (c ConfigMap) Run(ctx context.Context, put func(Texts)) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithNamespace(c.Namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, c.Name).String()
-		}))
-	informer := factory.Core().V1().ConfigMaps().Informer()
+	informer := cache.NewSharedInformer(c.Source, &corev1.ConfigMap{}, 0)
 	changed := make(chan struct{}, 1)
 	note := func() {
 		select {
@@ -52,8 +46,9 @@ func (c ConfigMap) Run(ctx context.Context, put func(Texts)) error {
 	if err != nil {
 		return fmt.Errorf("watching ConfigMap %s/%s: %w", c.Namespace, c.Name, err)
 	}
-	factory.Start(ctx.Done())
-	defer factory.Shutdown()
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { informer.RunWithContext(ctx) })
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return nil
 	}

@@ -11,7 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
@@ -137,11 +139,17 @@ func TestConfigMaps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	all := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return maps.List(ctx, o)
+		},
+		WatchFuncWithContext: maps.Watch,
+	}, client)
 	put("shared", "trustDomain: shared")
 	put("istio", "trustDomain: other-revision")
 	wait := follow(t,
-		ConfigMap{Client: client, Namespace: "istio-system", Name: "shared"},
-		ConfigMap{Client: client, Namespace: "istio-system", Name: BaseName("canary")})
+		ConfigMap{Source: all, Namespace: "istio-system", Name: "shared"},
+		ConfigMap{Source: all, Namespace: "istio-system", Name: BaseName("canary")})
 	wait("shared 0")
 	put("istio-canary", "trustDomain: mine")
 	wait("mine 0")
