@@ -94,6 +94,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.run(func() { s.engine.Run(ctx.Done()) })
 	s.run(func() { s.loop.Run(ctx) })
+	s.run(func() { s.ads.Run(ctx) })
 	for _, src := range o.Sources {
 		s.run(func() {
 			if err := src.Run(ctx, s.loop); err != nil && ctx.Err() == nil {

@@ -1,7 +1,9 @@
 package view
 
 import (
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
@@ -52,10 +54,34 @@ type View struct {
 	nodeName  string
 	certified bool
 	props     [numProps]string
+
+	projections projections
+}
+
+// projections remembers what Project returned: a view is asked for the same few masks at every lookup of a cell.
+type projections struct {
+	mu    sync.Mutex
+	masks []cell.Mask
+	texts []string
 }
 
 // Project implements cell.Env.
 func (v *View) Project(m cell.Mask) string {
+	if m == 0 {
+		return ""
+	}
+	p := &v.projections
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.masks, m); i >= 0 {
+		return p.texts[i]
+	}
+	text := v.project(m)
+	p.masks, p.texts = append(p.masks, m), append(p.texts, text)
+	return text
+}
+
+func (v *View) project(m cell.Mask) string {
 	var b strings.Builder
 	for p := range numProps {
 		if m.Has(p) {

@@ -18,24 +18,47 @@ import (
 // built is the value of a unit's cell.
 type built struct {
 	resources []*Resource
+	byName    map[string]*Resource // nil for few
 	err       error
 }
 
-// unitList is the value of a slot's list cell.
-type unitList struct{ units []any }
+// builtFew is up to how many resources are looked for one by one.
+const builtFew = 8
 
-func sameUnits(a, b any) bool {
-	x, y := a.(*unitList).units, b.(*unitList).units
-	if len(x) != len(y) {
-		return false
+// named returns the resource called name, or nil. b may be nil.
+func (b *built) named(name string) *Resource {
+	if b == nil {
+		return nil
 	}
-	for i := range x {
-		if x[i] != y[i] {
-			return false
+	if b.byName != nil {
+		return b.byName[name]
+	}
+	for _, r := range b.resources {
+		if r.Name == name {
+			return r
 		}
 	}
-	return true
+	return nil
 }
+
+// unitList is the value of a slot's list cell: the units, each once, and where each stands. Equal lists are one object.
+type unitList struct {
+	units []any
+	at    map[any]int32
+}
+
+func newUnitList(units []any) *unitList {
+	l := &unitList{units: make([]any, 0, len(units)), at: make(map[any]int32, len(units))}
+	for _, arg := range units {
+		if _, twice := l.at[arg]; !twice {
+			l.at[arg] = int32(len(l.units)) //nolint:gosec // nobody has 2^31 units
+			l.units = append(l.units, arg)
+		}
+	}
+	return l
+}
+
+func sameUnits(a, b any) bool { return a == b }
 
 func sameBuilt(a, b any) bool {
 	x, y := a.(*built), b.(*built)
@@ -76,6 +99,12 @@ func (e *Engine) build(s *slotState, c *view.Context, arg any) (b *built) {
 			return &built{err: fmt.Errorf("%s: %w", s.Name, err)}
 		}
 		b.resources = append(b.resources, e.interner.resource(s.TypeURL, m.Name, body))
+	}
+	if len(b.resources) > builtFew {
+		b.byName = make(map[string]*Resource, len(b.resources))
+		for _, r := range b.resources {
+			b.byName[r.Name] = r
+		}
 	}
 	return b
 }
@@ -131,23 +160,28 @@ const (
 	responseResources, deltaResponseResources  protowire.Number = 2, 2
 )
 
-// newResource wraps body for the incremental protocol. The bytes are copied into one segment once: sending a segment to
-// hundreds of clients costs much less than sending the thousand parts of a large route configuration each time.
+// newResource wraps body for the incremental protocol. A body of few parts is copied into one segment, which costs less
+// to send; one of many, a large route configuration, keeps sharing them with the other classes' (see Bodies.form).
 func newResource(typeURL, name string, body wire.Rope, sum wire.Sum) *Resource {
-	r := &Resource{Name: name, Version: sum.String(), typeURL: typeURL}
-	message := anyHead(typeURL, body)
-	inner := len(r.Version) + len(name) + message.Len() + body.Len() + 32
-	b := wire.Flat(inner)
-	size := wire.FieldSize(resourceVersion, len(r.Version)) + wire.FieldSize(resourceAny, message.Len()+body.Len()) + wire.FieldSize(resourceName, len(name))
+	r := &Resource{Name: name, Version: sum.String(), typeURL: typeURL, Body: body}
+	head := anyHead(typeURL, body)
+	size := wire.FieldSize(resourceVersion, len(r.Version)) + wire.FieldSize(resourceAny, head.Len()+body.Len()) + wire.FieldSize(resourceName, len(name))
+	small := len(body.Segments()) <= manySegments
+	var b wire.Builder
+	if small {
+		b = wire.Flat(len(r.Version) + len(name) + head.Len() + body.Len() + 32)
+	}
 	b.Tag(deltaResponseResources, size)
 	b.String(resourceVersion, r.Version)
-	b.Tag(resourceAny, message.Len()+body.Len())
-	b.Rope(message)
+	b.Tag(resourceAny, head.Len()+body.Len())
+	b.Rope(head)
 	at := b.Len()
 	b.Rope(body)
 	b.String(resourceName, name)
 	r.Wrapped = b.Done()
-	r.Body = wire.Bytes(r.Wrapped.Flat()[at : at+body.Len() : at+body.Len()])
+	if small {
+		r.Body = wire.Bytes(r.Wrapped.Flat()[at : at+body.Len() : at+body.Len()])
+	}
 	return r
 }
 
@@ -174,7 +208,7 @@ func (r *Resource) Any() wire.Rope {
 func (e *Engine) define(s *slotState) {
 	if s.Units != nil {
 		e.graph.Define(s.unitsKind, func(rec *cell.Recorder, _ cell.ID, env cell.Env) any {
-			return &unitList{s.Units(e.context(rec, env))}
+			return e.lists.intern(s.Units(e.context(rec, env)))
 		}, sameUnits)
 	}
 	e.graph.Define(s.buildKind, func(rec *cell.Recorder, id cell.ID, env cell.Env) any {

@@ -1,6 +1,8 @@
 package xds
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
@@ -27,14 +29,16 @@ type bundle struct {
 	env  *view.View // any member's view
 	proj string
 
-	units map[any]*unit
-	order []any
-	list  *cell.Cell // the unit list's cell, nil for slots asked for by name
-	// owners tells which unit gave a name; others that gave the same name wait in rivals.
-	owners map[string]any
-	rivals map[string][]any
+	// Of a slot with a list: its units in the list's order, and the list's cell.
+	list  *cell.Cell
+	order *unitList
+	units []unit
+	// Of a slot asked for by name: its units by name.
+	asked map[string]*unit
 
-	demand  map[string]int // for slots asked for by name: how many clients want the name
+	// contested has the units that give the same name, for the names that several give.
+	contested map[string][]any
+
 	clients map[*client]struct{}
 
 	suspects  map[any]struct{} // units whose cell may have changed
@@ -51,20 +55,19 @@ type bundle struct {
 type unit struct {
 	cell  *cell.Cell
 	built *built
-	index int
+	// demand is, in slots asked for by name, how many clients want it.
+	demand int32
 }
 
 func (s *slotState) named() bool { return s.Units == nil }
 
 func newBundle(e *Engine, s *slotState, env *view.View, proj string) *bundle {
 	b := &bundle{
-		slot: s, env: env, proj: proj, engine: e,
-		units: map[any]*unit{}, owners: map[string]any{}, rivals: map[string][]any{},
-		clients: map[*client]struct{}{}, suspects: map[any]struct{}{}, changed: map[string]struct{}{},
-		listStale: !s.named(),
+		slot: s, env: env, proj: proj, engine: e, order: &unitList{}, clients: map[*client]struct{}{}, suspects: map[any]struct{}{},
+		changed: map[string]struct{}{}, listStale: !s.named(),
 	}
 	if s.named() {
-		b.demand = map[string]int{}
+		b.asked = map[string]*unit{}
 	}
 	b.current.Store(&State{Slot: s.Slot})
 	return b
@@ -80,6 +83,32 @@ func (b *bundle) Suspect(id cell.ID) {
 	b.engine.enqueue(b)
 }
 
+// unit returns the unit of arg, nil if the bundle has none. It is valid until the list changes.
+func (b *bundle) unit(arg any) *unit {
+	if b.slot.named() {
+		name, _ := arg.(string)
+		return b.asked[name]
+	}
+	if i, ok := b.order.at[arg]; ok {
+		return &b.units[i]
+	}
+	return nil
+}
+
+// each yields all units.
+func (b *bundle) each(yield func(arg any, u *unit) bool) {
+	for i := range b.units {
+		if !yield(b.order.units[i], &b.units[i]) {
+			return
+		}
+	}
+	for n, u := range b.asked {
+		if !yield(n, u) {
+			return
+		}
+	}
+}
+
 // refresh brings the bundle's items up to date and reports whether a computation read a property that the slot's mask
 // does not have yet.
 func (b *bundle) refresh() (grown bool) {
@@ -87,9 +116,10 @@ func (b *bundle) refresh() (grown bool) {
 		b.listStale = false
 		grown = b.refreshList()
 	}
-	for arg := range b.suspects {
-		delete(b.suspects, arg)
-		if u := b.units[arg]; u != nil {
+	suspects := b.suspects
+	b.suspects = map[any]struct{}{}
+	for arg := range suspects {
+		if u := b.unit(arg); u != nil {
 			grown = b.refreshUnit(arg, u) || grown
 		}
 	}
@@ -118,25 +148,26 @@ func (b *bundle) grow(m cell.Mask) bool {
 func (b *bundle) refreshList() (grown bool) {
 	b.list = b.get(b.slot.unitsKind, nil, b.list)
 	grown = b.grow(b.list.Mask())
-	list := b.list.Value().(*unitList).units
-	seen := make(map[any]struct{}, len(list))
-	for i, arg := range list {
-		if _, twice := seen[arg]; twice {
-			continue
-		}
-		seen[arg] = struct{}{}
-		u := b.units[arg]
-		if u == nil {
-			u = &unit{}
-			b.units[arg] = u
+	list := b.list.Value().(*unitList)
+	if list == b.order {
+		return grown
+	}
+	before, units := b.order, b.units
+	b.order, b.units = list, make([]unit, len(list.units))
+	for i, arg := range list.units {
+		if was, ok := before.at[arg]; ok {
+			b.units[i] = units[was]
+		} else {
 			b.suspects[arg] = struct{}{}
 		}
-		u.index = i
 	}
-	for arg, u := range b.units {
-		if _, ok := seen[arg]; !ok {
-			b.dropUnit(arg, u)
+	for i, arg := range before.units {
+		if _, ok := list.at[arg]; !ok {
+			b.dropUnit(arg, &units[i])
 		}
+	}
+	for name := range b.contested { // who comes first may have changed
+		b.elect(name)
 	}
 	return grown
 }
@@ -155,14 +186,12 @@ func (b *bundle) refreshUnit(arg any, u *unit) (grown bool) {
 	before := u.built
 	u.built = now
 	b.engine.report(b.slot, arg, now)
-	names := make(map[string]struct{}, len(now.resources))
 	for _, r := range now.resources {
-		names[r.Name] = struct{}{}
-		b.put(arg, r)
+		b.put(arg, r, before.named(r.Name) != nil)
 	}
 	if before != nil {
 		for _, r := range before.resources {
-			if _, ok := names[r.Name]; !ok {
+			if now.named(r.Name) == nil {
 				b.take(arg, r.Name)
 			}
 		}
@@ -173,11 +202,11 @@ func (b *bundle) refreshUnit(arg any, u *unit) (grown bool) {
 	return grown
 }
 
+// dropUnit takes out what u gave, after it has left the units.
 func (b *bundle) dropUnit(arg any, u *unit) {
 	if u.cell != nil {
 		b.engine.graph.Unwatch(u.cell, b)
 	}
-	delete(b.units, arg)
 	delete(b.suspects, arg)
 	if u.built != nil {
 		for _, r := range u.built.resources {
@@ -189,52 +218,80 @@ func (b *bundle) dropUnit(arg any, u *unit) {
 	}
 }
 
-// put makes r the item of its name, unless an earlier unit gave one of the same name.
-func (b *bundle) put(arg any, r *Resource) {
-	owner, taken := b.owners[r.Name]
-	if taken && owner != arg {
-		first, second := b.units[owner], b.units[arg]
-		if first != nil && second != nil && first.index <= second.index {
-			b.addRival(r.Name, arg)
-			return
+// put makes r, which the unit arg gives, the item of its name, unless an earlier unit gives one of the same name. had
+// tells that the unit gave one of that name before.
+func (b *bundle) put(arg any, r *Resource, had bool) {
+	if claims, ok := b.contested[r.Name]; ok {
+		if !slices.Contains(claims, arg) {
+			b.contested[r.Name] = append(claims, arg)
 		}
-		b.addRival(r.Name, owner)
-	}
-	b.owners[r.Name] = arg
-	b.set(r.Name, r)
-}
-
-func (b *bundle) addRival(name string, arg any) {
-	for _, a := range b.rivals[name] {
-		if a == arg {
-			return
-		}
-	}
-	b.rivals[name] = append(b.rivals[name], arg)
-}
-
-// take withdraws arg's item called name and lets a rival of that name step in.
-func (b *bundle) take(arg any, name string) {
-	if b.owners[name] != arg {
+		b.elect(r.Name)
 		return
 	}
-	delete(b.owners, name)
-	rivals := b.rivals[name]
-	delete(b.rivals, name)
-	for _, a := range rivals {
-		u := b.units[a]
-		if u == nil || u.built == nil {
+	if other, _ := b.write().Get(r.Name); had || other == nil {
+		b.set(r.Name, r)
+		return
+	}
+	claims := []any{arg}
+	b.each(func(a any, u *unit) bool {
+		if a != arg && u.built.named(r.Name) != nil {
+			claims = append(claims, a)
+		}
+		return true
+	})
+	if len(claims) > 1 {
+		if b.contested == nil {
+			b.contested = map[string][]any{}
+		}
+		b.contested[r.Name] = claims
+	}
+	b.elect(r.Name)
+	if len(claims) == 1 {
+		b.set(r.Name, r)
+	}
+}
+
+// take withdraws arg's item called name and lets another unit that gives the name step in.
+func (b *bundle) take(arg any, name string) {
+	claims, ok := b.contested[name]
+	if !ok {
+		b.unset(name)
+		return
+	}
+	claims = slices.DeleteFunc(claims, func(a any) bool { return a == arg })
+	b.contested[name] = claims
+	b.elect(name)
+	if len(claims) == 1 {
+		delete(b.contested, name)
+	}
+}
+
+// elect makes the resource of the first unit that gives a contested name its item.
+func (b *bundle) elect(name string) {
+	var first *Resource
+	var giver any
+	for _, arg := range b.contested[name] {
+		u := b.unit(arg)
+		if u == nil {
 			continue
 		}
-		for _, r := range u.built.resources {
-			if r.Name == name {
-				b.put(a, r)
-			}
+		if r := u.built.named(name); r != nil && (first == nil || b.precedes(arg, giver)) {
+			first, giver = r, arg
 		}
 	}
-	if _, ok := b.owners[name]; !ok {
-		b.unset(name)
+	if first != nil {
+		b.set(name, first)
 	}
+}
+
+// precedes tells whether the unit x comes before y: in the list's order, or in the order of the names asked for.
+func (b *bundle) precedes(x, y any) bool {
+	if b.slot.named() {
+		one, _ := x.(string)
+		other, _ := y.(string)
+		return one < other
+	}
+	return b.order.at[x] < b.order.at[y]
 }
 
 func (b *bundle) write() *store.Txn[*Resource] {
@@ -264,34 +321,36 @@ func (b *bundle) next() *State {
 		return nil
 	}
 	cur := b.current.Load()
-	d := Delta{Gen: cur.Gen + 1, Names: make([]string, 0, len(b.changed))}
-	for n := range b.changed {
-		d.Names = append(d.Names, n)
+	d := &Delta{Gen: cur.Gen + 1}
+	s := &State{Slot: b.slot.Slot, Gen: d.Gen, Items: b.txn.Commit(), Recent: []*Delta{d}}
+	if cur.Gen > 0 && len(b.changed) <= max(s.Items.Len()/2, 64) {
+		d.Names = slices.Collect(maps.Keys(b.changed))
+		recent := cur.Recent
+		if len(recent) >= recentDeltas {
+			recent = recent[len(recent)-recentDeltas+1:]
+		}
+		s.Recent = append(recent[:len(recent):len(recent)], d)
 	}
-	recent := cur.Recent
-	if len(recent) >= recentDeltas {
-		recent = recent[len(recent)-recentDeltas+1:]
-	}
-	s := &State{Slot: b.slot.Slot, Gen: d.Gen, Items: b.txn.Commit(), Recent: append(recent[:len(recent):len(recent)], d)}
 	b.txn = nil
 	b.changed = map[string]struct{}{}
 	return s
 }
 
 // want adds n clients' wish for a name.
-func (b *bundle) want(name string, n int) {
-	b.demand[name] += n
-	if b.demand[name] <= 0 {
-		delete(b.demand, name)
-		if u := b.units[name]; u != nil {
-			b.dropUnit(name, u)
-			b.engine.enqueue(b)
+func (b *bundle) want(name string, n int32) {
+	u := b.asked[name]
+	if u == nil {
+		if n <= 0 {
+			return
 		}
-		return
-	}
-	if b.units[name] == nil {
-		b.units[name] = &unit{}
+		u = &unit{}
+		b.asked[name] = u
 		b.suspects[name] = struct{}{}
+		b.engine.enqueue(b)
+	}
+	if u.demand += n; u.demand <= 0 {
+		delete(b.asked, name)
+		b.dropUnit(name, u)
 		b.engine.enqueue(b)
 	}
 }
@@ -301,9 +360,10 @@ func (b *bundle) release() {
 	if b.list != nil {
 		b.engine.graph.Unwatch(b.list, b)
 	}
-	for _, u := range b.units {
+	b.each(func(_ any, u *unit) bool {
 		if u.cell != nil {
 			b.engine.graph.Unwatch(u.cell, b)
 		}
-	}
+		return true
+	})
 }

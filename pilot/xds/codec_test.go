@@ -18,7 +18,7 @@ func TestCodecShares(t *testing.T) {
 	body := bytes.Repeat([]byte("x"), 4096)
 	rope := wire.Bytes(body)
 	res := newResource(translate.ClusterType, "a", rope, rope.Hash())
-	r := &Response{TypeURL: translate.ClusterType, Nonce: "n", Version: "v", Removed: []string{"b"}, body: resourcesBody(true, []*Resource{res})}
+	r := &Response{TypeURL: translate.ClusterType, Nonce: "n", Version: "v", Removed: []string{"b"}, body: NewBodies().Of(time.Time{}, true, []*Resource{res})}
 	out, err := NewCodec().Marshal(r)
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ type Engine struct {
 	log      *slog.Logger
 	graph    *cell.Graph
 	interner *interner
+	lists    *unitLists
 	slots    []*slotState
 	inbox    chan func()
 	done     chan struct{}
@@ -57,7 +58,7 @@ func (k problemKey) String() string { return fmt.Sprintf("%s %v", k.slot, k.unit
 // generator packages are called with the engine's graph.
 func NewEngine(log *slog.Logger, slots []*translate.Slot, define ...func(*cell.Graph, func() *model.PushContext)) *Engine {
 	e := &Engine{
-		log: log, graph: cell.New(), interner: newInterner(), inbox: make(chan func(), 256), done: make(chan struct{}),
+		log: log, graph: cell.New(), interner: newInterner(), lists: newUnitLists(), inbox: make(chan func(), 256), done: make(chan struct{}),
 		clients: map[*client]struct{}{}, stale: map[*client]struct{}{}, placed: map[*client]struct{}{}, problems: map[problemKey]error{},
 		attached: map[*client]map[string][]*bundle{},
 	}
@@ -265,4 +266,5 @@ func (e *Engine) sweep() {
 		}
 	}
 	e.graph.Sweep()
+	e.lists.sweep()
 }

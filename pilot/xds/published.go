@@ -1,8 +1,6 @@
 package xds
 
 import (
-	"sync"
-
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 	"github.com/mizzen-mesh/mizzen/pkg/store"
@@ -34,36 +32,12 @@ type State struct {
 	// exist is present with a nil resource.
 	Items store.Table[*Resource]
 	// Recent holds the names that changed, appeared or went in the last generations, oldest first; the last entry made
-	// this state. A holder of generation g is brought up to date by the entries with Gen > g, if they reach back to
-	// g+1; else by comparing Items.
-	Recent []Delta
-
-	full [2]struct { // by protocol: state of the world, delta
-		once sync.Once
-		rope wire.Rope
-		n    int
-	}
+	// this state. A holder of an earlier state is brought up to date by the entries after the one that made it, if that
+	// is here; else by comparing Items.
+	Recent []*Delta
 }
 
-// whole returns all resources of the state as they stand in a response, and their number. It is put together once.
-func (s *State) whole(delta bool) (wire.Rope, int) {
-	f := &s.full[0]
-	if delta {
-		f = &s.full[1]
-	}
-	f.once.Do(func() {
-		b := wire.Sized(s.Items.Len() + 8)
-		for _, r := range s.Items.All() {
-			if r != nil {
-				b.Rope(r.form(delta))
-				f.n++
-			}
-		}
-		f.rope = b.Done()
-	})
-	return f.rope, f.n
-}
-
+// form returns the resource as it stands in a response.
 func (r *Resource) form(delta bool) wire.Rope {
 	if delta {
 		return r.Wrapped
@@ -71,7 +45,8 @@ func (r *Resource) form(delta bool) wire.Rope {
 	return r.Any()
 }
 
-// Delta is the names that differ between a generation and the one before.
+// Delta is the names that differ between a generation and the one before. Of a generation that follows none, or differs
+// in most of what it holds, the names are not kept, and it is the first in Recent.
 type Delta struct {
 	Gen   uint64
 	Names []string

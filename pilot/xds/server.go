@@ -127,6 +127,20 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(r, s)
 }
 
+// Run forgets, until ctx ends, what sessions shared and nobody used lately.
+func (s *Server) Run(ctx context.Context) {
+	tick := time.NewTicker(bodiesIdle / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.bodies.Sweep(s.cfg.Now())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Drain asks every stream to end, and refuses new ones. Clients reconnect to another replica.
 func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
@@ -254,6 +268,9 @@ func (m *Metrics) ServerOptions(o GRPCOptions) []grpc.ServerOption {
 		grpc.KeepaliveParams(params),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: o.Keepalive / 2, PermitWithoutStream: true}),
 		grpc.StatsHandler(&recvMax{gauge: m.recvMax.Set}),
+		// Buffers that idle connections would hold: proxies ask little after their first minute, and are told in bursts.
+		grpc.ReadBufferSize(4 << 10),
+		grpc.SharedWriteBuffer(true),
 	}
 }
 

@@ -1,24 +1,31 @@
 package xds
 
 import (
+	"hash/maphash"
+	"iter"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/mizzen-mesh/mizzen/pkg/wire"
 )
 
-// Bounds of Bodies: what nobody used for bodiesIdle goes, and never more than bodiesMost are kept.
+// Bounds of Bodies: what nobody used for bodiesIdle goes, and never more than bodiesMost bodies and piecesMost bytes of
+// pieces are kept.
 const (
-	bodiesIdle = 30 * time.Second
+	bodiesIdle = 10 * time.Second
 	bodiesMost = 256
+	piecesMost = 64 << 20
 )
 
-// Bodies shares the complete bodies of responses between the sessions of a class. It is safe for concurrent use.
+// Bodies shares what is sent between sessions: complete bodies of responses between those of one class, and the pieces
+// that bodies are made of between all. It is safe for concurrent use.
 type Bodies struct {
-	mu   sync.Mutex
-	held map[bodyKey][]*bodyEntry
-	n    int
+	seed maphash.Seed
+
+	mu     sync.Mutex
+	held   map[bodyKey][]*bodyEntry
+	n      int // bodies held
+	pieces map[pieceKey]*piece
+	bytes  int // of the pieces held
 }
 
 // bodyKey finds candidates; the entry's states decide. Names are told apart by their hash, so that the set is not kept
@@ -37,7 +44,9 @@ type bodyEntry struct {
 }
 
 // NewBodies returns an empty collection.
-func NewBodies() *Bodies { return &Bodies{held: map[bodyKey][]*bodyEntry{}} }
+func NewBodies() *Bodies {
+	return &Bodies{seed: maphash.MakeSeed(), held: map[bodyKey][]*bodyEntry{}, pieces: map[pieceKey]*piece{}}
+}
 
 // Full returns the body with every resource of states, or with those called names if names is not nil.
 func (b *Bodies) Full(now time.Time, delta bool, states []*State, names *NameSet) *Body {
@@ -49,7 +58,7 @@ func (b *Bodies) Full(now time.Time, delta bool, states []*State, names *NameSet
 		key.names = names.key
 	}
 	e := b.entry(now, key, states)
-	e.once.Do(func() { e.body = fullBody(delta, e.states, names) })
+	e.once.Do(func() { e.body = b.of(now, delta, members(e.states, names)) })
 	return e.body
 }
 
@@ -62,18 +71,30 @@ func (b *Bodies) entry(now time.Time, key bodyKey, states []*State) *bodyEntry {
 			return e
 		}
 	}
-	if b.n >= bodiesMost {
-		b.drop(now.Add(bodiesIdle)) // all of them: rare, and simpler than an order of use
-	} else {
-		b.drop(now.Add(-bodiesIdle))
-	}
+	b.makeRoom(now)
 	e := &bodyEntry{states: states, used: now}
 	b.held[key] = append(b.held[key], e)
 	b.n++
 	return e
 }
 
-// drop forgets the entries last used before t.
+// makeRoom keeps the bounds. mu must be held.
+func (b *Bodies) makeRoom(now time.Time) {
+	if b.n >= bodiesMost || b.bytes >= piecesMost {
+		b.drop(now.Add(bodiesIdle)) // all of them: rare, and simpler than an order of use
+	} else {
+		b.drop(now.Add(-bodiesIdle))
+	}
+}
+
+// Sweep forgets what was not used lately.
+func (b *Bodies) Sweep(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drop(now.Add(-bodiesIdle))
+}
+
+// drop forgets what was last used before t. mu must be held.
 func (b *Bodies) drop(t time.Time) {
 	for k, list := range b.held {
 		kept := slices.DeleteFunc(list, func(e *bodyEntry) bool { return e.used.Before(t) })
@@ -84,63 +105,43 @@ func (b *Bodies) drop(t time.Time) {
 			b.held[k] = kept
 		}
 	}
+	for k, p := range b.pieces {
+		if p.used.Before(t) {
+			b.bytes -= p.size
+			delete(b.pieces, k)
+		}
+	}
 }
 
-func fullBody(delta bool, states []*State, names *NameSet) *Body {
-	count := 0
-	rope := wire.Sized(0)
-	if names == nil && disjoint(states) {
-		for _, s := range states {
-			part, n := s.whole(delta)
-			rope.Concat(part)
-			count += n
+// members yields the resources of states, each name once, or those called names if names is not nil, with the number of
+// the state.
+func members(states []*State, names *NameSet) iter.Seq2[int, *Resource] {
+	return func(yield func(int, *Resource) bool) {
+		if names == nil {
+			for i := range states {
+				for r := range itemsOf(states, i) {
+					if !yield(i, r) {
+						return
+					}
+				}
+			}
+			return
 		}
-		return newBody(rope.Done(), count)
-	}
-	put := func(r *Resource) {
-		count++
-		rope.Rope(r.form(delta))
-	}
-	if names != nil {
-		rope = wire.Sized(names.Len() + 8)
-	}
-	if names != nil {
 		for n := range names.All() {
-			if r, _ := lookup(states, n); r != nil {
-				put(r)
-			}
-		}
-		return newBody(rope.Done(), count)
-	}
-	for _, r := range items(states) {
-		put(r)
-	}
-	return newBody(rope.Done(), count)
-}
-
-// disjoint tells whether no name is in two of the states, as it is unless a user makes two listeners of one name.
-func disjoint(states []*State) bool {
-	for i := 1; i < len(states); i++ {
-		for n, r := range states[i].Items.All() {
-			if r == nil {
-				continue
-			}
-			if before, _ := lookup(states[:i], n); before != nil {
-				return false
+			if r, _ := lookup(states, n); r != nil && !yield(0, r) {
+				return
 			}
 		}
 	}
-	return true
 }
 
-// resourcesBody returns the body with exactly rs.
-func resourcesBody(delta bool, rs []*Resource) *Body {
-	if len(rs) == 0 {
-		return &Body{}
-	}
-	var rope wire.Builder
-	for _, r := range rs {
-		rope.Rope(r.form(delta))
-	}
-	return newBody(rope.Done(), len(rs))
+// Of returns the body with exactly rs.
+func (b *Bodies) Of(now time.Time, delta bool, rs []*Resource) *Body {
+	return b.of(now, delta, func(yield func(int, *Resource) bool) {
+		for _, r := range rs {
+			if !yield(0, r) {
+				return
+			}
+		}
+	})
 }

@@ -144,7 +144,7 @@ func (s *fakeSlot) next(items map[string]*Resource) {
 	if len(recent) >= 3 {
 		recent = recent[len(recent)-2:]
 	}
-	d := Delta{Gen: s.state.Gen + 1, Names: names}
+	d := &Delta{Gen: s.state.Gen + 1, Names: names}
 	s.state = &State{Slot: s.slot, Gen: d.Gen, Items: txn.Commit(), Recent: append(slices.Clip(recent), d)}
 }
 

@@ -79,28 +79,31 @@ func NewNameSets() *NameSets {
 // With returns base with the names of add in it and those of remove taken out (a name in both is out), and which names
 // that really added and removed.
 func (c *NameSets) With(base *NameSet, add, remove []string) (next *NameSet, added, removed []string) {
-	gone := make(map[string]struct{}, len(remove))
+	add, remove = distinct(add), distinct(remove)
 	for _, n := range remove {
-		if _, twice := gone[n]; !twice && base.Has(n) {
+		if base.Has(n) {
 			removed = append(removed, n)
 		}
-		gone[n] = struct{}{}
 	}
-	seen := make(map[string]struct{}, len(add))
 	for _, n := range add {
-		if _, twice := seen[n]; twice || base.Has(n) {
-			continue
+		if _, out := slices.BinarySearch(remove, n); !out && !base.Has(n) {
+			added = append(added, n)
 		}
-		if _, out := gone[n]; out {
-			continue
-		}
-		seen[n] = struct{}{}
-		added = append(added, n)
 	}
 	if len(added) == 0 && len(removed) == 0 {
 		return base, nil, nil
 	}
 	return c.intern(base, added, removed), added, removed
+}
+
+// distinct returns names sorted, each once; names stays as it is.
+func distinct(names []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Of returns the set of names.

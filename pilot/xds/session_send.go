@@ -227,12 +227,12 @@ func (s *Session) sendChanges(now time.Time, w *watch, only map[string]struct{})
 	}
 	if s.cfg.Delta {
 		removed = append(removed, s.releases(w)...)
-		return s.send(now, w, resourcesBody(true, resources), removed)
+		return s.send(now, w, s.cfg.Bodies.Of(now, true, resources), removed)
 	}
 	if w.mode == wildcard {
 		return s.send(now, w, s.completeBody(now, w), nil)
 	}
-	return s.send(now, w, resourcesBody(false, resources), nil)
+	return s.send(now, w, s.cfg.Bodies.Of(now, false, resources), nil)
 }
 
 // sendable returns the names whose new version or removal may go now, sorted. Exceptions that turn out to need nothing
@@ -312,5 +312,5 @@ func (s *Session) completeBody(now time.Time, w *watch) *Body {
 		}
 		return 1
 	})
-	return resourcesBody(false, set)
+	return s.cfg.Bodies.Of(now, false, set)
 }

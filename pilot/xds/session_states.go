@@ -2,6 +2,7 @@ package xds
 
 import (
 	"iter"
+	"slices"
 )
 
 // lookup returns the resource called name; of slots that give the same name, the first has it. known is false if a slot
@@ -21,17 +22,25 @@ func lookup(states []*State, name string) (r *Resource, known bool) {
 // items yields every resource of states once, slot after slot in name order.
 func items(states []*State) iter.Seq2[string, *Resource] {
 	return func(yield func(string, *Resource) bool) {
-		for i, s := range states {
-			for n, r := range s.Items.All() {
-				if r == nil {
-					continue
-				}
-				if before, _ := lookup(states[:i], n); before != nil {
-					continue
-				}
-				if !yield(n, r) {
+		for i := range states {
+			for r := range itemsOf(states, i) {
+				if !yield(r.Name, r) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// itemsOf yields the resources of states[i] whose names no earlier state has.
+func itemsOf(states []*State, i int) iter.Seq[*Resource] {
+	return func(yield func(*Resource) bool) {
+		for r := range states[i].Items.Values() {
+			if r == nil {
+				continue
+			}
+			if before, _ := lookup(states[:i], r.Name); before == nil && !yield(r) {
+				return
 			}
 		}
 	}
@@ -102,18 +111,14 @@ func changedInSlot(prev, s *State, yield func(string) bool) bool {
 }
 
 // since returns the deltas that lead from prev to s, if s descends from prev and still knows them. A proxy that moves
-// to another class gets states of another bundle, whose generations mean nothing to the old one; two states are of one
-// bundle exactly if the delta that made the older is, as an object, among those of the newer.
-func since(prev, s *State) ([]Delta, bool) {
+// to another class gets states of another bundle, whose deltas are other objects.
+func since(prev, s *State) ([]*Delta, bool) {
 	if len(prev.Recent) == 0 {
 		return nil, false
 	}
-	last := prev.Recent[len(prev.Recent)-1]
-	for i, d := range s.Recent {
-		if d.Gen == last.Gen {
-			same := len(d.Names) > 0 && len(last.Names) == len(d.Names) && &d.Names[0] == &last.Names[0]
-			return s.Recent[i+1:], same
-		}
+	i := slices.Index(s.Recent, prev.Recent[len(prev.Recent)-1])
+	if i < 0 {
+		return nil, false
 	}
-	return nil, false
+	return s.Recent[i+1:], true
 }

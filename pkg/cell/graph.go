@@ -1,6 +1,9 @@
 package cell
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+)
 
 // Kind numbers a computation.
 type Kind uint16
@@ -35,8 +38,8 @@ type Cell struct {
 	proj     string
 	reads    []Key
 	children []child
-	parents  map[*Cell]int
-	watchers map[Watcher]struct{}
+	parents  set[*Cell]
+	watchers set[Watcher]
 	state    state
 	gone     bool
 }
@@ -63,16 +66,6 @@ type kindSpec struct {
 	equal   Equal
 }
 
-type entry struct {
-	masks    []Mask
-	variants map[variantKey]*Cell
-}
-
-type variantKey struct {
-	mask Mask
-	proj string
-}
-
 // Stats counts a graph's work since its creation, and its present size.
 type Stats struct {
 	Cells    int // variants held
@@ -86,7 +79,7 @@ type Stats struct {
 type Graph struct {
 	kinds   map[Kind]kindSpec
 	entries map[ID]*entry
-	readers map[Key]map[*Cell]struct{}
+	readers map[Key]*set[*Cell]
 	stats   Stats
 }
 
@@ -95,7 +88,7 @@ func New() *Graph {
 	return &Graph{
 		kinds:   map[Kind]kindSpec{},
 		entries: map[ID]*entry{},
-		readers: map[Key]map[*Cell]struct{}{},
+		readers: map[Key]*set[*Cell]{},
 	}
 }
 
@@ -140,7 +133,7 @@ func (g *Graph) lookup(id ID, env Env) *Cell {
 		return nil
 	}
 	for _, m := range e.masks {
-		if c := e.variants[variantKey{m, env.Project(m)}]; c != nil {
+		if c := e.get(m, env.Project(m)); c != nil {
 			return c
 		}
 	}
@@ -186,22 +179,18 @@ func (g *Graph) run(id ID, env Env, old *Cell) *Cell {
 }
 
 func (g *Graph) link(c *Cell, rec *Recorder, value any, env Env) {
-	c.value, c.mask, c.proj, c.state, c.children = value, rec.mask, env.Project(rec.mask), clean, rec.children
-	c.reads = make([]Key, 0, len(rec.reads))
-	for k := range rec.reads {
-		c.reads = append(c.reads, k)
-		set := g.readers[k]
-		if set == nil {
-			set = map[*Cell]struct{}{}
-			g.readers[k] = set
+	c.value, c.mask, c.proj, c.state, c.children = value, rec.mask, env.Project(rec.mask), clean, rec.distinctChildren()
+	c.reads = rec.distinctReads()
+	for _, k := range c.reads {
+		readers := g.readers[k]
+		if readers == nil {
+			readers = &set[*Cell]{}
+			g.readers[k] = readers
 		}
-		set[c] = struct{}{}
+		readers.add(c)
 	}
 	for _, ch := range c.children {
-		if ch.cell.parents == nil {
-			ch.cell.parents = map[*Cell]int{}
-		}
-		ch.cell.parents[c]++
+		ch.cell.parents.add(c)
 	}
 	g.insert(c)
 }
@@ -209,11 +198,10 @@ func (g *Graph) link(c *Cell, rec *Recorder, value any, env Env) {
 func (g *Graph) insert(c *Cell) {
 	e := g.entries[c.id]
 	if e == nil {
-		e = &entry{variants: map[variantKey]*Cell{}}
+		e = &entry{}
 		g.entries[c.id] = e
 	}
-	k := variantKey{c.mask, c.proj}
-	if prev := e.variants[k]; prev == c {
+	if prev := e.get(c.mask, c.proj); prev == c {
 		return
 	} else if prev != nil {
 		g.unlink(prev)
@@ -221,31 +209,22 @@ func (g *Graph) insert(c *Cell) {
 		g.insert(c)
 		return
 	}
-	known := false
-	for _, m := range e.masks {
-		known = known || m == c.mask
-	}
-	if !known {
-		e.masks = append(e.masks, c.mask)
-	}
-	e.variants[k] = c
+	e.put(c)
 	g.stats.Cells++
 }
 
 // unlink takes c out of the indexes of what it read.
 func (g *Graph) unlink(c *Cell) {
 	for _, k := range c.reads {
-		if set := g.readers[k]; set != nil {
-			delete(set, c)
-			if len(set) == 0 {
+		if readers := g.readers[k]; readers != nil {
+			readers.remove(c)
+			if readers.len() == 0 {
 				delete(g.readers, k)
 			}
 		}
 	}
 	for _, ch := range c.children {
-		if ch.cell.parents[c]--; ch.cell.parents[c] <= 0 {
-			delete(ch.cell.parents, c)
-		}
+		ch.cell.parents.remove(c)
 	}
 	c.reads, c.children = nil, nil
 }
@@ -256,26 +235,12 @@ func (g *Graph) remove(c *Cell) {
 	g.notify(c)
 	g.suspectParents(c)
 	e := g.entries[c.id]
-	k := variantKey{c.mask, c.proj}
-	if e == nil || e.variants[k] != c {
+	if e == nil || e.get(c.mask, c.proj) != c {
 		return
 	}
-	delete(e.variants, k)
+	e.drop(c)
 	g.stats.Cells--
-	still := false
-	for other := range e.variants {
-		still = still || other.mask == c.mask
-	}
-	if !still {
-		masks := e.masks[:0:0]
-		for _, m := range e.masks {
-			if m != c.mask {
-				masks = append(masks, m)
-			}
-		}
-		e.masks = masks
-	}
-	if len(e.variants) == 0 {
+	if e.len() == 0 {
 		delete(g.entries, c.id)
 	}
 }
@@ -283,7 +248,11 @@ func (g *Graph) remove(c *Cell) {
 // Invalidate makes every cell that read one of keys suspect, and tells the watchers of it and of all above it.
 func (g *Graph) Invalidate(keys []Key) {
 	for _, k := range keys {
-		for c := range g.readers[k] {
+		readers := g.readers[k]
+		if readers == nil {
+			continue
+		}
+		for c := range readers.all() {
 			if c.state == dirty {
 				continue
 			}
@@ -298,7 +267,7 @@ func (g *Graph) Invalidate(keys []Key) {
 }
 
 func (g *Graph) suspectParents(c *Cell) {
-	for p := range c.parents {
+	for p := range c.parents.all() {
 		if p.state != clean {
 			continue
 		}
@@ -309,39 +278,29 @@ func (g *Graph) suspectParents(c *Cell) {
 }
 
 func (g *Graph) notify(c *Cell) {
-	for w := range c.watchers {
+	for w := range c.watchers.all() {
 		w.Suspect(c.id)
 	}
 }
 
 // Watch has w told whenever c may have changed. A watched cell, and what is below it, is kept by Sweep.
 func (g *Graph) Watch(c *Cell, w Watcher) {
-	if c.watchers == nil {
-		c.watchers = map[Watcher]struct{}{}
-	}
-	c.watchers[w] = struct{}{}
+	c.watchers.add(w)
 }
 
 // Unwatch takes back Watch.
-func (g *Graph) Unwatch(c *Cell, w Watcher) { delete(c.watchers, w) }
+func (g *Graph) Unwatch(c *Cell, w Watcher) { c.watchers.remove(w) }
 
 // Readers returns the cells that read k.
 func (g *Graph) Readers(k Key) []*Cell {
-	out := make([]*Cell, 0, len(g.readers[k]))
-	for c := range g.readers[k] {
-		out = append(out, c)
+	if readers := g.readers[k]; readers != nil {
+		return slices.Collect(readers.all())
 	}
-	return out
+	return nil
 }
 
 // Parents returns the cells that were made from c.
-func (g *Graph) Parents(c *Cell) []*Cell {
-	out := make([]*Cell, 0, len(c.parents))
-	for p := range c.parents {
-		out = append(out, p)
-	}
-	return out
-}
+func (g *Graph) Parents(c *Cell) []*Cell { return slices.Collect(c.parents.all()) }
 
 // AllReads returns the rows c was made from, those of the cells below included.
 func (c *Cell) AllReads() []Key {
@@ -382,9 +341,9 @@ func (g *Graph) Sweep() int {
 	}
 	var all []*Cell
 	for _, e := range g.entries {
-		for _, c := range e.variants {
+		for c := range e.all() {
 			all = append(all, c)
-			if len(c.watchers) > 0 {
+			if c.watchers.len() > 0 {
 				mark(c)
 			}
 		}

@@ -1,5 +1,7 @@
 package cell
 
+import "slices"
+
 // Table numbers a kind of row. The numbers are the caller's.
 type Table uint16
 
@@ -26,7 +28,8 @@ type Env interface {
 
 // Recorder collects what one computation reads. The zero value is ready; a nil *Recorder records nothing.
 type Recorder struct {
-	reads    map[Key]struct{}
+	reads    []Key
+	seen     map[Key]struct{} // what is in reads, from setFew on
 	mask     Mask
 	children []child
 }
@@ -41,10 +44,55 @@ func (r *Recorder) Read(k Key) {
 	if r == nil {
 		return
 	}
-	if r.reads == nil {
-		r.reads = make(map[Key]struct{}, 8)
+	if r.seen == nil {
+		if slices.Contains(r.reads, k) {
+			return
+		}
+		if len(r.reads) >= setFew {
+			r.seen = make(map[Key]struct{}, 2*setFew)
+			for _, o := range r.reads {
+				r.seen[o] = struct{}{}
+			}
+		}
 	}
-	r.reads[k] = struct{}{}
+	if r.seen != nil {
+		if _, twice := r.seen[k]; twice {
+			return
+		}
+		r.seen[k] = struct{}{}
+	}
+	r.reads = append(r.reads, k)
+}
+
+// distinctReads returns the rows read, each once, in a slice of just their size.
+func (r *Recorder) distinctReads() []Key { return slices.Clone(r.reads) }
+
+// distinctChildren returns the cells read, each once.
+func (r *Recorder) distinctChildren() []child {
+	out := make([]child, 0, min(len(r.children), setFew))
+	var seen map[*Cell]struct{}
+	for _, ch := range r.children {
+		if seen == nil && len(out) >= setFew {
+			seen = make(map[*Cell]struct{}, len(r.children))
+			for _, o := range out {
+				seen[o.cell] = struct{}{}
+			}
+		}
+		if seen == nil {
+			if slices.ContainsFunc(out, func(o child) bool { return o.cell == ch.cell }) {
+				continue
+			}
+		} else if _, twice := seen[ch.cell]; twice {
+			continue
+		} else {
+			seen[ch.cell] = struct{}{}
+		}
+		out = append(out, ch)
+	}
+	if cap(out)-len(out) > len(out)/4 {
+		out = slices.Clone(out)
+	}
+	return out
 }
 
 // Use notes that property p was looked at.

@@ -43,6 +43,21 @@ func (t Table[V]) Len() int {
 // All yields every row in key order.
 func (t Table[V]) All() iter.Seq2[string, V] { return t.Prefix("") }
 
+// Values yields every row in key order, without the cost of a string for each key.
+func (t Table[V]) Values() iter.Seq[V] {
+	return func(yield func(V) bool) {
+		if !t.valid {
+			return
+		}
+		it := t.tree.Prefix(nil)
+		for _, v, ok := it.Next(); ok; _, v, ok = it.Next() {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
 // Prefix yields the rows whose key begins with p, in key order.
 func (t Table[V]) Prefix(p string) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {

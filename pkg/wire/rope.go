@@ -54,9 +54,6 @@ type Builder struct {
 // Flat returns a builder that copies everything into one segment of about size bytes.
 func Flat(size int) Builder { return Builder{flat: true, tail: make([]byte, 0, size)} }
 
-// Sized returns a builder with room for n segments.
-func Sized(n int) Builder { return Builder{rope: Rope{segs: make([][]byte, 0, n)}} }
-
 // Len returns the bytes written so far.
 func (b *Builder) Len() int { return b.rope.size + len(b.tail) }
 
@@ -66,13 +63,6 @@ func FieldSize(field protowire.Number, n int) int {
 		return 0
 	}
 	return protowire.SizeTag(field) + protowire.SizeBytes(n)
-}
-
-// Concat adds r, sharing every segment.
-func (b *Builder) Concat(r Rope) {
-	b.flush()
-	b.rope.segs = append(b.rope.segs, r.segs...)
-	b.rope.size += r.size
 }
 
 // Append adds bytes by copying them.
