@@ -268,9 +268,8 @@ func (m *Metrics) ServerOptions(o GRPCOptions) []grpc.ServerOption {
 		grpc.KeepaliveParams(params),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: o.Keepalive / 2, PermitWithoutStream: true}),
 		grpc.StatsHandler(&recvMax{gauge: m.recvMax.Set}),
-		// Buffers that idle connections would hold: proxies ask little after their first minute, and are told in bursts.
+		// Idle connections would hold larger buffers: proxies ask little after their first minute.
 		grpc.ReadBufferSize(4 << 10),
-		grpc.SharedWriteBuffer(true),
 	}
 }
 
