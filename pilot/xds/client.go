@@ -161,24 +161,49 @@ func (h *Client) Demand(typeURL string, names Names) {
 			c.join(typeURL)
 			return
 		}
+		d := c.engine.demandChange(typeURL, before, names)
 		for _, s := range c.engine.slots {
 			b := c.bundles[s]
 			if s.TypeURL != typeURL || b == nil {
 				continue
 			}
-			for n := range names.All() {
-				if !before.Has(n) {
-					b.want(n, 1)
-				}
+			for _, n := range d.added {
+				b.want(n, 1)
 			}
-			for n := range before.All() {
-				if !names.Has(n) {
-					b.want(n, -1)
-				}
+			for _, n := range d.removed {
+				b.want(n, -1)
 			}
 		}
 		c.engine.tellAfterSettle(c)
 	})
+}
+
+// demandChange is what one set of names has and another has not.
+type demandChange struct {
+	before, now    Names
+	added, removed []string
+}
+
+// demandChange compares two sets. The last answer for a type is remembered: after a change of the mesh hundreds of
+// clients go from the same set to the same other one.
+func (e *Engine) demandChange(typeURL string, before, now Names) demandChange {
+	d := e.demanded[typeURL]
+	if d.before == before && d.now == now {
+		return d
+	}
+	d = demandChange{before: before, now: now}
+	for n := range now.All() {
+		if !before.Has(n) {
+			d.added = append(d.added, n)
+		}
+	}
+	for n := range before.All() {
+		if !now.Has(n) {
+			d.removed = append(d.removed, n)
+		}
+	}
+	e.demanded[typeURL] = d
+	return d
 }
 
 // Close detaches the client.

@@ -39,6 +39,7 @@ type Engine struct {
 	stale    map[*client]struct{} // their view may have changed
 	placed   map[*client]struct{} // put into a class, or asked for names, since the last publication
 	problems map[problemKey]error
+	demanded map[string]demandChange // by type URL, the last one
 
 	// guarded by mu: what a consistent Published is made of
 	mu         sync.RWMutex
@@ -60,7 +61,7 @@ func NewEngine(log *slog.Logger, slots []*translate.Slot, define ...func(*cell.G
 	e := &Engine{
 		log: log, graph: cell.New(), interner: newInterner(), lists: newUnitLists(), inbox: make(chan func(), 256), done: make(chan struct{}),
 		clients: map[*client]struct{}{}, stale: map[*client]struct{}{}, placed: map[*client]struct{}{}, problems: map[problemKey]error{},
-		attached: map[*client]map[string][]*bundle{},
+		demanded: map[string]demandChange{}, attached: map[*client]map[string][]*bundle{},
 	}
 	for i, s := range slots {
 		st := &slotState{Slot: s, bundles: map[string]*bundle{}}
@@ -267,4 +268,5 @@ func (e *Engine) sweep() {
 	}
 	e.graph.Sweep()
 	e.lists.sweep()
+	clear(e.demanded)
 }

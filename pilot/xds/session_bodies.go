@@ -11,7 +11,7 @@ import (
 // Bounds of Bodies: what nobody used for bodiesIdle goes, and never more than bodiesMost bodies and piecesMost bytes of
 // pieces are kept.
 const (
-	bodiesIdle = 10 * time.Second
+	bodiesIdle = 3 * time.Second
 	bodiesMost = 256
 	piecesMost = 64 << 20
 )
