@@ -17,7 +17,9 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
@@ -270,6 +272,8 @@ func (m *Metrics) ServerOptions(o GRPCOptions) []grpc.ServerOption {
 		grpc.StatsHandler(&recvMax{gauge: m.recvMax.Set}),
 		// Idle connections would hold larger buffers: proxies ask little after their first minute.
 		grpc.ReadBufferSize(4 << 10),
+		// A request that names some thousand endpoints has about 100 KiB; the pool that is the default gives it 1 MiB.
+		experimental.BufferPool(mem.NewTieredBufferPool(256, 4<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 1<<20)),
 	}
 }
 
