@@ -177,16 +177,19 @@ func (f discoveryFlags) addSources(o *server.Options, lookup func(string) (strin
 		o.Sources = append(o.Sources, src)
 	}
 	var cluster *rest.Config
+	var selecting *kube.Source
 	if f.kubeconfig != "" || f.configDir == "" {
 		var err error
 		if cluster, err = clientcmd.BuildConfigFromFlags("", f.kubeconfig); err != nil {
 			return fmt.Errorf("configuration of the cluster: %w", err)
 		}
-		src, err := kube.New(kube.Options{Config: cluster, Revision: o.Settings.Revision, QPS: f.kubeQPS, Burst: f.kubeBurst})
+		selecting, err = kube.New(kube.Options{
+			Config: cluster, Revision: o.Settings.Revision, SystemNamespace: o.Settings.SystemNamespace, QPS: f.kubeQPS, Burst: f.kubeBurst,
+		})
 		if err != nil {
 			return err
 		}
-		o.Sources = append(o.Sources, src)
+		o.Sources = append(o.Sources, selecting)
 	}
 	inputs, err := f.meshInputs(cluster, o.Settings, lookup)
 	if err != nil {
@@ -194,9 +197,25 @@ func (f discoveryFlags) addSources(o *server.Options, lookup func(string) (strin
 	}
 	w := meshconfig.Watcher{Inputs: inputs}
 	o.MeshSource = func(ctx context.Context, deliver func(*model.Mesh, []source.Problem)) error {
-		return w.Run(ctx, deliver)
+		return w.Run(ctx, func(m *model.Mesh, problems []source.Problem) {
+			if selecting != nil {
+				problems = selectNamespaces(selecting, m, problems)
+			}
+			deliver(m, problems)
+		})
 	}
 	return nil
+}
+
+// selectNamespaces has the cluster read as the mesh configuration's discoverySelectors say. Invalid ones select nothing
+// new: those in force stay.
+func selectNamespaces(s *kube.Source, m *model.Mesh, problems []source.Problem) []source.Problem {
+	selectors, err := kube.ParseSelectors(m.Config.GetDiscoverySelectors())
+	if err != nil {
+		return append(problems, source.Problem{Code: "invalid", Object: model.ObjectKey{Kind: "MeshConfig"}, Field: "discoverySelectors", Message: err.Error()})
+	}
+	s.Select(selectors)
+	return problems
 }
 
 // meshInputs returns where the mesh configuration is read from, the weakest first: the ConfigMap that the user shares

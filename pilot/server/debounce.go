@@ -61,7 +61,11 @@ func (d *Debounce) Due() time.Time {
 	return due
 }
 
-// Fire notes that the pending changes were committed.
-func (d *Debounce) Fire(now time.Time) {
+// Fire notes that the pending changes are committed now, and returns how long the oldest waited; 0 if none is pending.
+func (d *Debounce) Fire(now time.Time) (waited time.Duration) {
+	if !d.oldest.IsZero() {
+		waited = now.Sub(d.oldest)
+	}
 	d.fired, d.oldest = now, time.Time{}
+	return waited
 }

@@ -178,8 +178,9 @@ func (l *Loop) commit(ctx context.Context) bool {
 	l.mu.Lock()
 	events, mesh := l.pending, l.mesh
 	l.pending, l.mesh = nil, nil
-	l.debounce.Fire(l.now())
+	waited := l.debounce.Fire(l.now())
 	l.mu.Unlock()
+	l.metrics.debounceTime.Observe(waited.Seconds())
 	start := time.Now()
 	pc, keys := l.builder.Apply(events, mesh)
 	first := l.current.Load() == nil

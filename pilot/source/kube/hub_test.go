@@ -3,6 +3,7 @@ package kube
 import (
 	"testing"
 
+	mesh "istio.io/api/mesh/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -109,7 +110,7 @@ func TestTransformedLists(t *testing.T) {
 
 func TestSelectors(t *testing.T) {
 	t.Parallel()
-	in, err := ParseSelectors([]*metav1.LabelSelector{{MatchLabels: map[string]string{"mesh": "in"}}})
+	in, err := ParseSelectors([]*mesh.LabelSelector{{MatchLabels: map[string]string{"mesh": "in"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestSelectors(t *testing.T) {
 	f.want("Namespace//shop Secret/istio-system/remote Service/other/b Service/shop/a")
 	f.hub.selectNamespaces(in)
 	f.want("Namespace//shop Secret/istio-system/remote")
-	if _, err := ParseSelectors([]*metav1.LabelSelector{{MatchLabels: map[string]string{"?": ""}}}); err == nil {
+	if _, err := ParseSelectors([]*mesh.LabelSelector{{MatchLabels: map[string]string{"?": ""}}}); err == nil {
 		t.Error("an invalid selector is no error")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	mesh "istio.io/api/mesh/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -86,11 +87,17 @@ func New(opts Options) (*Source, error) {
 	return s, nil
 }
 
-// ParseSelectors makes selectors of mesh configuration's. An error names the one that is invalid.
-func ParseSelectors(given []*metav1.LabelSelector) ([]labels.Selector, error) {
+// ParseSelectors makes selectors of mesh configuration's discoverySelectors. An error names the one that is invalid.
+func ParseSelectors(given []*mesh.LabelSelector) ([]labels.Selector, error) {
 	var out []labels.Selector
 	for i, g := range given {
-		sel, err := metav1.LabelSelectorAsSelector(g)
+		selector := &metav1.LabelSelector{MatchLabels: g.GetMatchLabels()}
+		for _, e := range g.GetMatchExpressions() {
+			selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+				Key: e.GetKey(), Operator: metav1.LabelSelectorOperator(e.GetOperator()), Values: e.GetValues(),
+			})
+		}
+		sel, err := metav1.LabelSelectorAsSelector(selector)
 		if err != nil {
 			return nil, fmt.Errorf("discoverySelectors[%d]: %w", i, err)
 		}

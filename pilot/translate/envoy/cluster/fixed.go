@@ -46,11 +46,7 @@ func (j *job) passthrough(name string) *clusterv3.Cluster {
 	discover(cl, clusterv3.Cluster_ORIGINAL_DST)
 	cl.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 	o := httpOptions{kind: asDownstream}
-	p := traffic.Policy{}
-	if name == traffic.Passthrough {
-		p.Pool = j.mesh.Config.GetDefaultTrafficPolicy().GetConnectionPool()
-	}
-	j.pool(cl, &o, &p)
+	j.pool(cl, &o, &traffic.Policy{Pool: j.mesh.Config.GetDefaultTrafficPolicy().GetConnectionPool()})
 	if o.common == nil {
 		o.common = &corev3.HttpProtocolOptions{}
 	}

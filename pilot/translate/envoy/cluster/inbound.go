@@ -117,7 +117,7 @@ func (j *job) primary(in *inbound) bool {
 		if t.TargetPort != in.port {
 			continue
 		}
-		if in.service == nil || in.protocol.Protocol == model.UDP {
+		if in.service == nil || in.protocol.Protocol == model.UDP && t.Port.Protocol != model.UDP {
 			in.service, in.protocol, in.services = t.Service, t.Port, nil
 		}
 		same := func(s *model.Service) bool { return s.Host == t.Service.Host }
