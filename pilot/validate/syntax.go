@@ -204,14 +204,3 @@ func unixAddress(s string) error {
 	}
 	return nil
 }
-
-// fqdn checks a name that is meant to be resolved as it stands.
-func fqdn(s string) error {
-	if err := domainName(s); err != nil {
-		return err
-	}
-	if !strings.Contains(strings.TrimSuffix(s, "."), ".") {
-		return fmt.Errorf("%q is a short name", s)
-	}
-	return nil
-}

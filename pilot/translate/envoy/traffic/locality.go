@@ -36,9 +36,6 @@ func (l *Locality) Weighted() bool {
 	return l.ZoneAware == nil && (l.Distribute != nil || l.Active && (l.Failover != nil || len(l.FailoverPriority) > 0))
 }
 
-// Matters tells whether an assignment may depend on where the proxy is.
-func (l *Locality) Matters() bool { return l.Distribute != nil || l.Active }
-
 // Locality returns the setting in force: the policy's own, else the service's wish, else the mesh's. Failover needs
 // outlier detection of a rule, unless the service wished it or Envoy does the balancing.
 func (p Policy) Locality(svc *model.Service, mesh *meshconfig.MeshConfig) Locality {

@@ -43,18 +43,8 @@ func (n Name) String() string {
 	return string(n.Direction) + "|" + strconv.FormatUint(uint64(n.Port), 10) + "|" + n.Subset + "|" + n.Host
 }
 
-// OutboundName returns the name of the cluster for a service port, or for a subset of it.
-func OutboundName(port uint32, subset, host string) string {
-	return Name{Direction: Outbound, Port: port, Subset: subset, Host: host}.String()
-}
-
 // InboundName returns the name of the cluster for a port of the proxy's own workload.
 func InboundName(port uint32) string { return Name{Direction: Inbound, Port: port}.String() }
-
-// SNI returns the server name that mesh clients give by default, which is the name of the matching DNAT cluster.
-func SNI(port uint32, subset, host string) string {
-	return Name{Direction: Outbound, Port: port, Subset: subset, Host: host, DNAT: true}.String()
-}
 
 // ParseName reads a service cluster's name. It reports false for fixed names and all that has not four fields.
 func ParseName(name string) (Name, bool) {
