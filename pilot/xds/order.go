@@ -125,25 +125,31 @@ func (s *Session) leaving(name string) bool {
 }
 
 // removable tells whether a cluster that is gone may be removed: when the listeners and routes that were pending with
-// it are acknowledged and the client's workers had time to follow, or when that takes too long.
+// it are acknowledged and the client's workers had time to follow, or when that takes too long. What becomes pending
+// within that time of the removal counts too: users apply one object after the other, and the route away from a cluster
+// may be in the commit after the one that takes it away.
 func (s *Session) removable(now time.Time, ex *exception) bool {
 	t := s.cfg.Timing
 	limit := ex.noted.Add(2*t.ClusterWait + t.RemovalDelay)
-	if !now.Before(limit) {
+	if !s.leadsTraffic() || !now.Before(limit) {
 		return true
 	}
+	if now.Before(ex.noted.Add(t.RemovalDelay)) {
+		ex.seq = s.seq
+	}
 	if !s.routesSettled(ex.seq) {
-		ex.waited = true
+		ex.waited, ex.settled = true, time.Time{}
 		s.wakeAt(limit)
 		return false
 	}
-	if !ex.waited {
-		return true
+	at := ex.noted.Add(t.RemovalDelay)
+	if ex.waited {
+		if ex.settled.IsZero() {
+			ex.settled = now
+		}
+		at = ex.settled.Add(t.RemovalDelay)
 	}
-	if ex.settled.IsZero() {
-		ex.settled = now
-	}
-	if at := ex.settled.Add(t.RemovalDelay); now.Before(at) {
+	if now.Before(at) {
 		s.wakeAt(at)
 		return false
 	}

@@ -33,7 +33,8 @@ type Timing struct {
 	// ClusterWait is how long listeners and routes wait for the ACK of the clusters they need.
 	ClusterWait time.Duration
 	// RemovalDelay is the time between the ACK of routes and the removal of the clusters they no longer use, because
-	// Envoy acknowledges before its workers follow.
+	// Envoy acknowledges before its workers follow. A cluster that is gone stays that long at least, for routes that
+	// are changed right after.
 	RemovalDelay time.Duration
 	// ClusterAck and Ack are how long an unacknowledged response keeps later ones of its type back. Envoy withholds
 	// ACKs of clusters while one warms, 15 seconds at most by default.
