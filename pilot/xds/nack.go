@@ -36,6 +36,8 @@ type isolation struct {
 	groups   [][]string
 	suspects map[string]struct{} // the members of all groups
 	from     time.Time           // not before
+	// begun is when the last search began or may begin.
+	begun time.Time
 }
 
 // loneMembers is the number of members up to which each is sent alone instead of in halves.
@@ -161,9 +163,15 @@ func (s *Session) isolate(now time.Time, w *watch, names []string, again bool) {
 		w.suspects[n] = struct{}{}
 	}
 	w.groups = append(groups, w.groups...)
-	if !again {
-		w.from = now.Add(s.cfg.Timing.Isolate)
+	if again {
+		return
 	}
+	// At once, since what Envoy has in force of the rejected response may be little of it.
+	w.from = now
+	if next := w.begun.Add(s.cfg.Timing.Isolate); now.Before(next) {
+		w.from = next
+	}
+	w.begun = w.from
 }
 
 // sendSuspects sends the next group of an isolation.

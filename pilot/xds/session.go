@@ -39,7 +39,8 @@ type Timing struct {
 	// ClusterAck and Ack are how long an unacknowledged response keeps later ones of its type back. Envoy withholds
 	// ACKs of clusters while one warms, 15 seconds at most by default.
 	ClusterAck, Ack time.Duration
-	// Isolate is the pause before the members of a rejected response are sent apart to find the culprit.
+	// Isolate is the time between two searches for the culprit of a rejected response of one type, which send its
+	// members apart: a client that rejects everything is not to keep the server busy.
 	Isolate time.Duration
 	// Reconnect is how long the removals of a reconnecting client's clusters wait for its listeners and routes to be
 	// asked for, which Envoy does in the same burst.
