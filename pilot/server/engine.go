@@ -15,8 +15,9 @@ import (
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
 
-// NewEngine returns a push engine that generates everything this control plane serves.
-func NewEngine(log *slog.Logger, settings *model.Settings) *xds.Engine {
+// NewEngine returns a push engine that generates everything this control plane serves. change, if not nil, gives other
+// slots in place of those.
+func NewEngine(log *slog.Logger, settings *model.Settings, change func([]*translate.Slot) []*translate.Slot) *xds.Engine {
 	slots := []*translate.Slot{
 		cluster.OutboundSlot(), cluster.InboundSlot(),
 		endpoint.Slot(),
@@ -26,6 +27,9 @@ func NewEngine(log *slog.Logger, settings *model.Settings) *xds.Engine {
 	}
 	if settings.VHDS != model.VHDSOff {
 		slots = append(slots, route.VHDSSlot())
+	}
+	if change != nil {
+		slots = change(slots)
 	}
 	return xds.NewEngine(log, slots, []func(*cell.Graph, func() *model.PushContext){view.DefineScope, listener.Define, route.Define, dns.Define}...)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pilot/xds"
 )
@@ -40,6 +41,8 @@ type Options struct {
 	GRPC                       xds.GRPCOptions
 	ShutdownDuration           time.Duration // 10 s
 	Version                    string
+	// Slots, if set, changes what is generated: tests make resources with it that no input can make.
+	Slots func([]*translate.Slot) []*translate.Slot
 }
 
 // Server is a control plane that is running.
@@ -72,7 +75,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.MeshSource != nil {
 		names = append(names, meshSourceName)
 	}
-	s.engine = NewEngine(o.Log, o.Settings)
+	s.engine = NewEngine(o.Log, o.Settings, o.Slots)
 	builder := model.NewBuilder(o.Settings, o.Mesh)
 	s.loop = NewLoop(o.Log, builder, s.engine, NewMetrics(s.registry), NewDebounce(o.DebounceAfter, o.DebounceMax), names...)
 	metrics, err := xds.NewMetrics(s.registry)
