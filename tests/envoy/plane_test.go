@@ -14,6 +14,8 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/source"
 	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
+	"github.com/mizzen-mesh/mizzen/pilot/validate"
 	"github.com/mizzen-mesh/mizzen/tests/harness"
 	"github.com/mizzen-mesh/mizzen/tests/world"
 )
@@ -24,9 +26,13 @@ type plane struct {
 	dir string
 }
 
-func startPlane(t *testing.T, dir, addr string, change func(*model.Settings)) *plane {
+// startPlane starts a control plane as the binary does. change, if not nil, changes its settings and slots what it
+// generates.
+func startPlane(
+	t *testing.T, dir, addr string, change func(*model.Settings), slots ...func([]*translate.Slot) []*translate.Slot,
+) *plane {
 	t.Helper()
-	src, err := file.New(file.Options{Dir: dir})
+	src, err := file.New(file.Options{Dir: dir, Check: validate.Object})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,10 +48,14 @@ func startPlane(t *testing.T, dir, addr string, change func(*model.Settings)) *p
 	if os.Getenv("MIZZEN_TEST_DEBUG") != "" {
 		level = slog.LevelDebug
 	}
-	s, err := server.Start(context.Background(), server.Options{
+	o := server.Options{
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})), Settings: settings, Mesh: mesh,
 		Sources: []source.Source{src}, GRPCAddr: addr, HTTPAddr: "127.0.0.1:0", StreamsPerSecond: 10_000, ShutdownDuration: time.Second,
-	})
+	}
+	if len(slots) > 0 {
+		o.Slots = slots[0]
+	}
+	s, err := server.Start(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
