@@ -214,8 +214,8 @@ func grpcStatuses() []string {
 func (c *checker) abort(field string, a *networking.HTTPFaultInjection_Abort) {
 	switch t := a.ErrorType.(type) {
 	case *networking.HTTPFaultInjection_Abort_HttpStatus:
-		if t.HttpStatus < 200 || t.HttpStatus > 600 {
-			c.fail(field+".httpStatus", "%d is not between 200 and 600", t.HttpStatus)
+		if t.HttpStatus < 200 || t.HttpStatus > 599 {
+			c.fail(field+".httpStatus", "%d is not between 200 and 599", t.HttpStatus)
 		}
 	case *networking.HTTPFaultInjection_Abort_GrpcStatus:
 		if !slices.Contains(grpcStatuses(), strings.ToUpper(t.GrpcStatus)) {

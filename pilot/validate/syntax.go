@@ -202,5 +202,9 @@ func unixAddress(s string) error {
 	if path[0] != '/' && path[0] != '@' {
 		return fmt.Errorf("%q is not an absolute or abstract unix socket", s)
 	}
+	const longest = 107 // bytes, of what a socket address holds on Linux
+	if len(path) > longest {
+		return fmt.Errorf("the path of the unix socket has %d bytes, more than %d", len(path), longest)
+	}
 	return nil
 }

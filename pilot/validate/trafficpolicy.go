@@ -30,6 +30,9 @@ func (c *checker) trafficPolicy(field string, p *networking.TrafficPolicy) {
 	if t := p.Tunnel; t != nil {
 		c.tunnel(field+".tunnel", t)
 	}
+	if b := p.RetryBudget; b != nil {
+		c.upToHundred(field+".retryBudget.percent", b.Percent.GetValue())
+	}
 	for i, port := range p.PortLevelSettings {
 		at := index(field+".portLevelSettings", i)
 		if port.GetPort() == nil {
@@ -118,6 +121,10 @@ func (c *checker) clientTLS(field string, t *networking.ClientTLSSettings) {
 	if t == nil {
 		return
 	}
+	const longest = 255 // bytes, of the name in a TLS handshake
+	if len(t.Sni) > longest {
+		c.fail(field+".sni", "has %d bytes, more than %d", len(t.Sni), longest)
+	}
 	skip := t.InsecureSkipVerify.GetValue()
 	if skip && (t.CaCertificates != "" || t.CaCertCredentialName != "") {
 		c.fail(field+".insecureSkipVerify", "excludes caCertificates: they would not be used")
@@ -151,15 +158,33 @@ func (c *checker) loadBalancer(field string, l *networking.LoadBalancerSettings,
 	if s := l.LocalityLbSetting; o == nil && (len(s.GetFailover()) > 0 || len(s.GetFailoverPriority()) > 0) {
 		c.warn(field+".localityLbSetting", "failover does nothing without outlierDetection")
 	}
+	if w := l.Warmup; w != nil {
+		c.upToHundred(field+".warmup.minimumPercent", w.MinimumPercent.GetValue())
+	}
 	if h := l.GetConsistentHash(); h != nil {
 		c.consistentHash(field+".consistentHash", h)
+	}
+}
+
+func (c *checker) upToHundred(field string, percent float64) {
+	if percent < 0 || percent > 100 {
+		c.fail(field, "%v is not a percentage", percent)
+	}
+}
+
+func (c *checker) ringSize(field string, size uint64) {
+	const largest = 8 << 20 // Envoy's
+	if size > largest {
+		c.fail(field, "%d is more than %d", size, uint64(largest))
 	}
 }
 
 func (c *checker) consistentHash(field string, h *networking.LoadBalancerSettings_ConsistentHashLB) {
 	if h.MinimumRingSize != 0 { //nolint:staticcheck // the deprecated field is what the warning is about
 		c.warn(field+".minimumRingSize", "deprecated; use ringHash")
+		c.ringSize(field+".minimumRingSize", h.MinimumRingSize) //nolint:staticcheck // as above
 	}
+	c.ringSize(field+".ringHash.minimumRingSize", h.GetRingHash().GetMinimumRingSize())
 	if cookie := h.GetHttpCookie(); cookie != nil && cookie.Name == "" {
 		c.fail(field+".httpCookie.name", "must not be empty")
 	}

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -136,8 +137,11 @@ func (c *checker) httpDestinations(field string, r *networking.HTTPRoute) {
 			c.fail(at+".headers.request", "the authority is set for the whole route, too")
 		}
 	}
-	if len(r.Route) > 1 && total == 0 {
+	switch {
+	case len(r.Route) > 1 && total == 0:
 		c.fail(field, "the weights make 0")
+	case total > math.MaxUint32: // Envoy would refuse the whole route configuration
+		c.fail(field, "the weights make %d, more than %d", total, uint32(math.MaxUint32))
 	}
 }
 
