@@ -91,6 +91,9 @@ type domainList struct {
 }
 
 func (l *domainList) add(domain string, guess bool) {
+	if strings.Contains(domain, "\n") {
+		return // no domain, and lines are how units list them
+	}
 	forms := []string{bracketed(domain)}
 	if l.port != 0 {
 		forms = append(forms, hostPort(domain, l.port))
