@@ -1,6 +1,8 @@
 package xds
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
@@ -67,10 +69,13 @@ func (s *Session) beginDelta(now time.Time, r *Request) Effects {
 	}
 	w.answer = w.mode == wildcard && w.url != translate.NameTableType
 	if w.mode == followed {
-		return s.follow(now, w)
+		return s.follow(w)
 	}
 	w.names = names
-	eff := s.demand(now, w)
+	if w.url == translate.RouteType {
+		w.brought = s.cfg.Names.Of(slices.Collect(maps.Keys(r.Initial)))
+	}
+	eff := s.demand(w)
 	if w.mode == wildcard && w.served {
 		eff.Use = []string{w.url}
 	}
@@ -78,13 +83,13 @@ func (s *Session) beginDelta(now time.Time, r *Request) Effects {
 }
 
 // demand tells the engine what names the watch wants.
-func (s *Session) demand(now time.Time, w *watch) Effects {
+func (s *Session) demand(w *watch) Effects {
 	var eff Effects
 	if w.mode == named && w.served {
 		eff.Demand = []Demand{{TypeURL: w.url, Names: w.names}}
 	}
 	if vhds := s.watches[translate.VirtualHostType]; w.url == translate.RouteType && vhds != nil && vhds.mode == followed {
-		eff.Demand = append(eff.Demand, s.follow(now, vhds).Demand...)
+		eff.Demand = append(eff.Demand, s.follow(vhds).Demand...)
 	}
 	return eff
 }
@@ -108,6 +113,8 @@ func (s *Session) resubscribe(now time.Time, w *watch, r *Request, eff Effects) 
 		return eff
 	}
 	w.names = next
+	s.disclaim(w, removed)
+	s.disclaim(w, added)
 	for _, n := range removed {
 		if w.mode == named || !w.everything {
 			w.forget(n)
@@ -123,7 +130,12 @@ func (s *Session) resubscribe(now time.Time, w *watch, r *Request, eff Effects) 
 	if w.mode == named && r.Nonce == "" {
 		for _, n := range add {
 			if before.Has(n) && next.Has(n) {
+				s.disclaim(w, []string{n})
 				s.owe(now, w, n)
+				if w.url == translate.RouteType {
+					w.except[n].held = nil // what it has under this name from now is another object
+					s.routeLost(n)
+				}
 			}
 		}
 	}
@@ -134,9 +146,17 @@ func (s *Session) resubscribe(now time.Time, w *watch, r *Request, eff Effects) 
 	if next == before {
 		return eff
 	}
-	d := s.demand(now, w)
+	d := s.demand(w)
 	eff.Demand = append(eff.Demand, d.Demand...)
 	return eff
+}
+
+// disclaim forgets that a reconnecting client said it holds names which it has given up since.
+func (s *Session) disclaim(w *watch, names []string) {
+	for _, n := range names {
+		delete(w.claims, n)
+	}
+	w.brought, _, _ = s.cfg.Names.With(w.brought, nil, names)
 }
 
 // takesBack tells whether one of names is something the client was sent.

@@ -68,6 +68,7 @@ func cut(s string, n int) string {
 // reject finds out which members of a rejected response are to blame. For clusters and listeners Envoy names them and
 // takes the rest; for other types, and for malformed messages, nobody knows what is in force.
 func (s *Session) reject(now time.Time, w *watch, f *flight, message string) {
+	w.releaseAgain(f)
 	members := f.content(w.mode)
 	names := make([]string, 0, len(members))
 	for n := range members {
@@ -126,8 +127,13 @@ func (s *Session) restore(now time.Time, w *watch, name string, m member, f *fli
 	if ex == nil {
 		ex = &exception{noted: now}
 		w.except[name] = ex
+	} else if ex.force && ex.held == nil {
+		m.before = nil // since then it asked for it anew
 	}
 	ex.held, ex.doubt, ex.seq = m.before, m.doubt, f.seq
+	if w.url == translate.RouteType && m.before == nil {
+		s.routeLost(name)
+	}
 }
 
 // hold quarantines a version.

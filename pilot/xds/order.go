@@ -177,7 +177,7 @@ func (s *Session) settledAt(seq uint64) bool {
 		if w == nil {
 			continue
 		}
-		if w.fresh && w.reconnect || w.flight != nil && w.flight.seq <= seq {
+		if (w.fresh || len(w.routes) > 0) && w.reconnect || w.flight != nil && w.flight.seq <= seq {
 			return false
 		}
 		for n, ex := range w.except {

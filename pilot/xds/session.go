@@ -153,8 +153,10 @@ type watch struct {
 	holdUntil time.Time
 	// answer: a response is owed even if it says nothing new. always: so is one to the next request.
 	answer, always bool
+	brought        *NameSet            // routes that a reconnecting client says it holds
 	routes         map[string]struct{} // followed: routes whose virtual hosts are owed
 	empty          []string            // followed: routes to be released because they have none
+	left           []string            // followed: virtual hosts of routes that the client has left
 
 	flight *flight
 	nonces nonces
@@ -194,6 +196,8 @@ type flight struct {
 	// removal: it only removes.
 	removal  bool
 	isolated bool
+	// empty and left are a watch's of that time.
+	empty, left []string
 }
 
 // member is one name of a response: what the client held before, perhaps, and what it was sent (nil: the removal).

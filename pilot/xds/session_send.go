@@ -58,7 +58,7 @@ func (s *Session) inFlight(now time.Time, w *watch) bool {
 		limit = w.flight.at.Add(s.cfg.Timing.ClusterAck)
 	}
 	if now.Before(limit) {
-		if len(w.except) > 0 || w.fresh || w.answer {
+		if len(w.except) > 0 || len(w.routes) > 0 || w.fresh || w.answer {
 			s.wakeAt(limit)
 		}
 		return true
@@ -226,7 +226,7 @@ func (s *Session) sendChanges(now time.Time, w *watch, only map[string]struct{})
 		s.clustersSent(now, resources)
 	}
 	if s.cfg.Delta {
-		removed = append(removed, s.releases(w)...)
+		removed = append(removed, w.releases(f)...)
 		return s.send(now, w, s.cfg.Bodies.Of(now, true, resources), removed)
 	}
 	if w.mode == wildcard {
@@ -238,6 +238,7 @@ func (s *Session) sendChanges(now time.Time, w *watch, only map[string]struct{})
 // sendable returns the names whose new version or removal may go now, sorted. Exceptions that turn out to need nothing
 // are dropped. waits tells whether a new version must wait for something else.
 func (s *Session) sendable(now time.Time, w *watch, only map[string]struct{}) (put, gone []string, waits bool) {
+	waiting := map[string]struct{}{} // routes with virtual hosts that wait
 	for n, ex := range w.except {
 		if _, suspect := w.suspects[n]; only == nil && suspect {
 			continue
@@ -246,7 +247,7 @@ func (s *Session) sendable(now time.Time, w *watch, only map[string]struct{}) (p
 			continue
 		}
 		target, known := lookup(w.states, n)
-		if w.mode == named && !known && w.served {
+		if w.mode == named && !known && w.served || w.early(n, target) {
 			continue // the engine has not come to it
 		}
 		if ex.holds(target) && !ex.force || target == nil && !s.removes(w, ex) {
@@ -259,6 +260,9 @@ func (s *Session) sendable(now time.Time, w *watch, only map[string]struct{}) (p
 		}
 		if s.waits(now, w, n, ex, target) {
 			waits = waits || target != nil
+			if w.mode == followed {
+				waiting[routeOf(n)] = struct{}{}
+			}
 			continue
 		}
 		if target == nil {
@@ -266,6 +270,9 @@ func (s *Session) sendable(now time.Time, w *watch, only map[string]struct{}) (p
 		} else {
 			put = append(put, n)
 		}
+	}
+	if len(waiting) > 0 && only == nil {
+		put, gone = s.together(now, w, put, waiting), s.together(now, w, gone, waiting)
 	}
 	slices.Sort(put)
 	slices.Sort(gone)
