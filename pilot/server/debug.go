@@ -11,6 +11,7 @@ import (
 
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -180,7 +181,9 @@ func dumpOf(c *xds.Connection) (*adminv3.ConfigDump, error) {
 			Name: r.Name, ActiveState: &adminv3.ListenersConfigDump_DynamicListenerState{VersionInfo: r.Version, Listener: a},
 		})
 	})
+	apart := c.Resources(translate.VirtualHostType)
 	each(c, translate.RouteType, func(a *anypb.Any, r *xds.Resource) {
+		a.Value = join(a.Value, r.Name, apart)
 		routes.DynamicRouteConfigs = append(routes.DynamicRouteConfigs, &adminv3.RoutesConfigDump_DynamicRouteConfig{VersionInfo: r.Version, RouteConfig: a})
 	})
 	each(c, translate.EndpointType, func(a *anypb.Any, r *xds.Resource) {
@@ -195,6 +198,18 @@ func dumpOf(c *xds.Connection) (*adminv3.ConfigDump, error) {
 		out.Configs = append(out.Configs, a)
 	}
 	return out, nil
+}
+
+// join puts the virtual hosts that were sent apart from a route configuration into it, as Envoy's own dump has them.
+func join(body []byte, route string, hosts map[string]*xds.Resource) []byte {
+	const virtualHosts = 2 // the field of RouteConfiguration; repeated fields may come in pieces
+	for _, n := range slices.Sorted(maps.Keys(hosts)) {
+		if i := strings.LastIndexByte(n, '/'); i >= 0 && n[:i] == route {
+			body = protowire.AppendTag(body[:len(body):len(body)], virtualHosts, protowire.BytesType)
+			body = protowire.AppendBytes(body, hosts[n].Body.Flat())
+		}
+	}
+	return body
 }
 
 func each(c *xds.Connection, typeURL string, f func(*anypb.Any, *xds.Resource)) {

@@ -17,16 +17,14 @@ import (
 
 // NewEngine returns a push engine that generates everything this control plane serves. change, if not nil, gives other
 // slots in place of those.
-func NewEngine(log *slog.Logger, settings *model.Settings, change func([]*translate.Slot) []*translate.Slot) *xds.Engine {
+func NewEngine(log *slog.Logger, change func([]*translate.Slot) []*translate.Slot) *xds.Engine {
 	slots := []*translate.Slot{
 		cluster.OutboundSlot(), cluster.InboundSlot(),
 		endpoint.Slot(),
 		listener.OutboundSlot(), listener.HeadlessSlot(), listener.InboundSlot(),
-		route.Slot(),
+		// virtual hosts even if VHDS is off: a proxy may come back with listeners from when it was on
+		route.Slot(), route.VHDSSlot(),
 		dns.Slot(),
-	}
-	if settings.VHDS != model.VHDSOff {
-		slots = append(slots, route.VHDSSlot())
 	}
 	if change != nil {
 		slots = change(slots)

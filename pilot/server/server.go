@@ -75,7 +75,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.MeshSource != nil {
 		names = append(names, meshSourceName)
 	}
-	s.engine = NewEngine(o.Log, o.Settings, o.Slots)
+	s.engine = NewEngine(o.Log, o.Slots)
 	builder := model.NewBuilder(o.Settings, o.Mesh)
 	s.loop = NewLoop(o.Log, builder, s.engine, NewMetrics(s.registry), NewDebounce(o.DebounceAfter, o.DebounceMax), names...)
 	metrics, err := xds.NewMetrics(s.registry)

@@ -173,6 +173,7 @@ func (v *View) setProps() {
 	for _, k := range [...]cell.Prop{PropMeta, PropOwnMeta, PropSettings} {
 		set(k, metaText(p, k))
 	}
+	set(PropDelta, strconv.FormatBool(p.Delta))
 	set(PropCertificate, strconv.FormatBool(v.certified))
 	set(PropProxyConfig, metaString(p.Metadata, proxyConfigKey))
 	set(PropHeaderCase, headerCase(p.Metadata))

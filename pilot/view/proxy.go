@@ -68,6 +68,9 @@ type Proxy struct {
 	Version   [3]int
 	Generator string // metadata GENERATOR: "grpc", "api", "event" or empty
 	Profile   Profile
+	// Delta tells whether the proxy's stream is of the delta variant of xDS. Whoever serves the stream sets it before it
+	// gives the proxy to others.
+	Delta bool
 	// PodPorts resolves named target ports when the pod is not known: "name/protocol" to number.
 	PodPorts map[string]uint32
 	// Metadata is the raw node metadata; generators read it through Context.Meta.

@@ -38,6 +38,7 @@ const (
 	PropCanonical   // the canonical name and revision of the workload
 	PropHeaderCase  // whether HTTP/1 header names keep their case
 	PropCertificate // whether the proxy holds a mesh certificate
+	PropDelta       // whether the proxy's stream is incremental
 	numProps
 )
 

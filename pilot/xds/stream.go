@@ -173,6 +173,7 @@ func (st *stream) connect(first *Request, delta bool, identities []string) error
 	if err != nil {
 		return err
 	}
+	p.Delta = delta
 	first.Node = nil // the list of extensions is long, and nobody needs it any more
 	if s.cfg.Authorize != nil && identities != nil {
 		if err := s.cfg.Authorize(p, identities); err != nil {

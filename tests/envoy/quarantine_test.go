@@ -65,7 +65,7 @@ func faults() map[string]fault {
 		},
 		"VHDS": {
 			typeURL: translate.VirtualHostType, change: marked(), sharedPort: true,
-			name:    func(g *gallery) string { return fmt.Sprintf("%[1]d/%[2]s:%[1]d", g.ports[bad], exhibit(bad)) },
+			name:    func(g *gallery) string { return fmt.Sprintf("%[1]d~vhds/%[2]s:%[1]d", g.ports[bad], exhibit(bad)) },
 			corrupt: func(m proto.Message) { spoilHost(m.(*routev3.VirtualHost)) },
 		},
 	}

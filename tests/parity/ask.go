@@ -41,7 +41,7 @@ type plane struct {
 
 func startPlane(s *scenario) (*plane, error) {
 	log := slog.New(slog.DiscardHandler)
-	e := server.NewEngine(log, s.settings, nil)
+	e := server.NewEngine(log, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	go e.Run(ctx.Done())
 	b := model.NewBuilder(s.settings, s.mesh)

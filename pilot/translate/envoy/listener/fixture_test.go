@@ -17,6 +17,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/route"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -38,17 +39,23 @@ type world struct {
 // newWorld reads manifests and a mesh configuration, both YAML.
 func newWorld(t testing.TB, manifests, mesh string) *world {
 	t.Helper()
+	return newWorldWith(t, model.DefaultSettings(), manifests, mesh)
+}
+
+func newWorldWith(t testing.TB, settings *model.Settings, manifests, mesh string) *world {
+	t.Helper()
 	m, err := meshconfig.Parse([]byte(mesh))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &world{
-		builder: model.NewBuilder(model.DefaultSettings(), m), graph: cell.New(),
+		builder: model.NewBuilder(settings, m), graph: cell.New(),
 		slots: []*translate.Slot{OutboundSlot(), HeadlessSlot(), InboundSlot()},
 	}
 	current := func() *model.PushContext { return w.pc }
 	view.DefineScope(w.graph, current)
 	Define(w.graph, current)
+	route.Define(w.graph, current)
 	for i, s := range w.slots {
 		w.graph.Define(testUnits+cell.Kind(i), func(rec *cell.Recorder, _ cell.ID, env cell.Env) any {
 			list := s.Units(view.NewContext(w.pc, rec, w.graph, env.(*view.View)))
@@ -103,6 +110,7 @@ func (w *world) node(t testing.TB, id, metadata string, extensions ...string) *v
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Delta = true
 	return view.Of(model.NewReader(w.pc, nil), p)
 }
 

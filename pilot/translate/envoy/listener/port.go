@@ -11,6 +11,7 @@ import (
 
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/filter"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/route"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
@@ -58,17 +59,17 @@ func (b *portBuilder) http(d *demand) {
 	if auto || b.wildcard() && !b.unit.bound && d.port != 0 {
 		c.alpn, c.transport = plainHTTP(b.c.Settings().HTTP10), transportRaw
 	}
-	route := strconv.FormatUint(uint64(d.port), 10)
+	name := strconv.FormatUint(uint64(d.port), 10)
 	switch {
 	case d.port == 0:
-		route = b.binds[0]
+		name = b.binds[0]
 	case auto && !b.wildcard():
-		route = d.service.Host + ":" + route
+		name = d.service.Host + ":" + name
 	}
 	c.filters = []*listenerv3.Filter{b.filters.ConnectionManager(filter.HTTP{
 		Direction:  filter.Outbound,
 		StatPrefix: "outbound_" + listenerName(b.binds[0], b.unit.port) + ";",
-		RouteName:  route,
+		RouteName:  route.NameFor(b.c, name),
 		Protocol:   d.protocol,
 	})}
 	b.chains.add(c)
@@ -175,7 +176,7 @@ func buildHTTPProxy(c *view.Context, u httpProxyUnit) ([]*translate.Message, err
 	l := outboundListener(c, strings.Split(u.bind, ","), u.port, true)
 	l.ListenerFiltersTimeout = durationpb.New(0)
 	ch := &chain{name: "http", filters: []*listenerv3.Filter{f.ConnectionManager(filter.HTTP{
-		Direction: filter.Outbound, StatPrefix: "outbound_" + l.Name + ";", RouteName: "http_proxy", AbsoluteURL: true,
+		Direction: filter.Outbound, StatPrefix: "outbound_" + l.Name + ";", RouteName: route.NameFor(c, "http_proxy"), AbsoluteURL: true,
 	})}}
 	l.FilterChains = []*listenerv3.FilterChain{ch.proto(f.Stock())}
 	return []*translate.Message{{Name: l.Name, Proto: l}}, f.Err()

@@ -10,9 +10,10 @@ import (
 // The package's cells.
 const (
 	kindListing     cell.Kind = 120 // listingID: what a listening port of a scope carries
-	kindPlan        cell.Kind = 121 // string, a route configuration's name: its virtual hosts, as units
+	kindPlan        cell.Kind = 121 // string, a route configuration's name without suffix: its virtual hosts, as units
 	kindVirtualHost cell.Kind = 122 // hostUnit: one encoded virtual host
 	kindCatchAll    cell.Kind = 123 // catchAll: the encoded virtual host for unknown hosts
+	kindLarge       cell.Kind = 124 // string, as for plans: whether there are many virtual hosts
 )
 
 // Define registers the package's cells.
@@ -31,6 +32,10 @@ func Define(g *cell.Graph, pc func() *model.PushContext) {
 		name, _ := arg.(string)
 		return newPlan(c, parseName(name))
 	}, samePlan)
+	def(kindLarge, func(c *view.Context, arg any) any {
+		name, _ := arg.(string)
+		return isLarge(c, name)
+	}, func(a, b any) bool { return a == b })
 	def(kindVirtualHost, func(c *view.Context, arg any) any {
 		u, _ := arg.(hostUnit)
 		return virtualHostPart(c, u)

@@ -71,7 +71,8 @@ func (w *world) put(objects ...*model.Object) {
 type client struct {
 	namespace string
 	labels    map[string]string
-	stock     bool
+	stock     bool // a stock Envoy, of the delta protocol
+	sotw      bool // but of the state of the world
 	metadata  map[string]any
 }
 
@@ -94,7 +95,7 @@ func (w *world) view(p client) *view.View {
 		proxy.Generator = g
 	}
 	if p.stock {
-		proxy.Profile = view.StockProfile
+		proxy.Profile, proxy.Delta = view.StockProfile, !p.sotw
 	}
 	return view.Of(model.NewReader(w.builder.Current(), nil), proxy)
 }

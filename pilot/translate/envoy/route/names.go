@@ -9,11 +9,18 @@ import (
 const (
 	httpProxyName = "http_proxy"
 	unixPrefix    = "unix://"
+	// apartSuffix ends the names of configurations whose virtual hosts are sent apart. They are configurations of their
+	// own, because one that a client holds cannot change its form in place: from then on until its virtual hosts come it
+	// would send everything to the catch-all. A tilde stands in no host; a slash would end the name for Envoy.
+	apartSuffix = "~vhds"
 )
 
 // configName is a parsed route configuration name.
 type configName struct {
+	// text is the name of the form that holds its virtual hosts.
 	text string
+	// apart is set for the form whose virtual hosts are sent apart.
+	apart bool
 	// port is the listening port; 0 where a listener carries all ports.
 	port uint32
 	// host is set for listeners of one service that find out the protocol.
@@ -24,8 +31,25 @@ type configName struct {
 	grpc bool
 }
 
-// parseName understands "<port>", "<host>:<port>", "http_proxy", "unix://<path>" and "outbound|<port>||<host>".
+// parseName understands "<port>", "<host>:<port>", "http_proxy", "unix://<path>" and "outbound|<port>||<host>". Of the
+// first and of "http_proxy" there is a second form with the suffix. Sockets have none, as a path may end like that, and
+// configurations of one service need none.
 func parseName(text string) configName {
+	if base, ok := strings.CutSuffix(text, apartSuffix); ok {
+		if n := parseWhole(base); n.divisible() {
+			n.apart = true
+			return n
+		}
+	}
+	return parseWhole(text)
+}
+
+// divisible tells whether there is a form of the configuration whose virtual hosts are sent apart.
+func (n configName) divisible() bool {
+	return n.known && !n.grpc && n.host == "" && !strings.HasPrefix(n.text, unixPrefix)
+}
+
+func parseWhole(text string) configName {
 	n := configName{text: text}
 	if text == httpProxyName || strings.HasPrefix(text, unixPrefix) {
 		n.known = true

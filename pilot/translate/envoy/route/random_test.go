@@ -229,6 +229,7 @@ func TestArbitraryRules(t *testing.T) {
 			}
 			fresh.put(all...)
 			for _, p := range askers() {
+				live.joined(p, "80"+apartSuffix)
 				for _, n := range names80() {
 					got, want := live.rds(p, n), fresh.rds(p, n)
 					if !proto.Equal(got, want) {
