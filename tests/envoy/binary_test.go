@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -27,11 +28,13 @@ func buildBinary(t *testing.T) string {
 	return out
 }
 
-// startBinary starts the control plane as a process of its own and waits until it listens.
-func startBinary(t *testing.T, binary, dir, addr string) *exec.Cmd {
+// startBinary starts the control plane as a process of its own and waits until it listens. env are more variables,
+// "NAME=value".
+func startBinary(t *testing.T, binary, dir, addr string, env ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(binary, "discovery", "--configDir", dir, "--grpcAddr", addr, "--httpAddr=", "--httpsAddr=", "--secureGRPCAddr=", "--monitoringAddr=")
 	c.Stderr = t.Output()
+	c.Env = append(os.Environ(), env...)
 	c.WaitDelay = time.Second
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

@@ -34,6 +34,8 @@ type Options struct {
 	Protocol harness.XDSProtocol
 	// SidecarsOff runs the versions without a sidecar: their applications listen on the service port.
 	SidecarsOff bool
+	// Args are more arguments of the Envoys.
+	Args []string
 }
 
 // freePort returns a port that is free on all loopback addresses in use here.
@@ -132,7 +134,7 @@ func (m *Mesh) envoy(ctx context.Context, o Options, name, ip string) (*harness.
 	e, err := harness.StartEnvoy(ctx, harness.EnvoyOptions{
 		NodeID:     fmt.Sprintf("sidecar~%s~%s.%s~%s.svc.cluster.local", ip, name, Namespace, Namespace),
 		Metadata:   map[string]any{"NAMESPACE": Namespace, "INSTANCE_IPS": ip, "CLUSTER_ID": "Kubernetes", "INTERCEPTION_MODE": "NONE", "NAME": name},
-		XDSAddress: o.Address, XDSProtocol: o.Protocol, ReadyTimeout: 20 * time.Second,
+		XDSAddress: o.Address, XDSProtocol: o.Protocol, ReadyTimeout: 20 * time.Second, Args: o.Args,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the sidecar of %s: %w", name, err)
