@@ -120,7 +120,7 @@ func (a *asker) demand(url string, more []string) bool {
 		set[n] = struct{}{}
 	}
 	a.want[url] = set
-	a.client.Demand(url, set)
+	a.client.Demand(url, &set) // the engine compares sets, which maps cannot be
 	return len(set) > before
 }
 
