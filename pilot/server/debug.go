@@ -222,13 +222,28 @@ func each(c *xds.Connection, typeURL string, f func(*anypb.Any, *xds.Resource)) 
 
 // servePushStatus lists the resources that cannot be made, and those that proxies rejected.
 func (s *Server) servePushStatus(w http.ResponseWriter, _ *http.Request) {
-	rejected := map[string][]map[string]string{}
+	rejected := map[string][]map[string]any{}
 	for _, c := range s.sortedConnections() {
 		for _, r := range c.Rejections() {
-			rejected[c.ID] = append(rejected[c.ID], map[string]string{"type": r.TypeURL, "resource": r.Resource, "message": r.Message})
+			rejected[c.ID] = append(rejected[c.ID], map[string]any{
+				"type": r.TypeURL, "resource": r.Resource, "message": r.Message, "objects": s.makersOf(r),
+			})
 		}
 	}
 	s.writeJSON(w, map[string]any{"unbuilt": s.engine.Problems(), "rejected": rejected})
+}
+
+// makersOf names the objects that a rejected resource is made from.
+func (s *Server) makersOf(r xds.Rejection) []string {
+	pc := s.loop.Current()
+	if pc == nil || r.Origin == nil {
+		return nil
+	}
+	var out []string
+	for _, k := range pc.Makers(r.Origin()) {
+		out = append(out, k.String())
+	}
+	return out
 }
 
 // serveProblemz lists the mistakes in the sources' input.

@@ -22,6 +22,9 @@ func NewContext(pc *model.PushContext, rec *cell.Recorder, graph *cell.Graph, v 
 // Cell returns the value of another cell for the same view, and makes this computation depend on it.
 func (c *Context) Cell(id cell.ID) any { return c.graph.Get(c.rec, id, c.view).Value() }
 
+// View returns the view itself, for those who keep it; what depends on it must be asked of the context.
+func (c *Context) View() *View { return c.view }
+
 func (c *Context) use(p cell.Prop) { c.rec.Use(p) }
 
 // Type returns the proxy's type.

@@ -82,6 +82,14 @@ func (v *View) Project(m cell.Mask) string {
 	return text
 }
 
+// Rows returns the rows of users' objects that stand behind the properties of m.
+func (v *View) Rows(m cell.Mask) []cell.Key {
+	if !m.Has(PropSidecar) || v.sidecar == nil || v.sidecar.Object == nil {
+		return nil
+	}
+	return []cell.Key{{Table: model.TableObject, Name: v.sidecar.ObjectKey.String()}}
+}
+
 func (v *View) project(m cell.Mask) string {
 	var b strings.Builder
 	for p := range numProps {

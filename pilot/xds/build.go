@@ -90,6 +90,7 @@ func (e *Engine) build(s *slotState, c *view.Context, arg any) (b *built) {
 		return &built{err: fmt.Errorf("%s %v: %w", s.Name, arg, err)}
 	}
 	b = &built{resources: make([]*Resource, 0, len(messages))}
+	origin := e.originOf(s, arg, c.View())
 	for _, m := range messages {
 		if err := validate(m.Proto); err != nil {
 			return &built{err: fmt.Errorf("%s %s: %w", s.Name, m.Name, err)}
@@ -98,7 +99,7 @@ func (e *Engine) build(s *slotState, c *view.Context, arg any) (b *built) {
 		if err != nil {
 			return &built{err: fmt.Errorf("%s: %w", s.Name, err)}
 		}
-		b.resources = append(b.resources, e.interner.resource(s.TypeURL, m.Name, body))
+		b.resources = append(b.resources, e.interner.resource(s.TypeURL, m.Name, body, origin))
 	}
 	if len(b.resources) > builtFew {
 		b.byName = make(map[string]*Resource, len(b.resources))
@@ -130,7 +131,7 @@ type internKey struct {
 
 func newInterner() *interner { return &interner{held: map[internKey]weak.Pointer[Resource]{}} }
 
-func (i *interner) resource(typeURL, name string, body wire.Rope) *Resource {
+func (i *interner) resource(typeURL, name string, body wire.Rope, origin func() []cell.Key) *Resource {
 	k := internKey{typeURL, name, body.Hash(), body.Len()}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -140,6 +141,7 @@ func (i *interner) resource(typeURL, name string, body wire.Rope) *Resource {
 		}
 	}
 	r := newResource(typeURL, name, body, k.sum)
+	r.Origin = origin
 	i.held[k] = weak.Make(r)
 	runtime.AddCleanup(r, i.forget, k)
 	return r
@@ -218,4 +220,28 @@ func (e *Engine) define(s *slotState) {
 
 func (e *Engine) context(rec *cell.Recorder, env cell.Env) *view.Context {
 	return view.NewContext(e.pc, rec, e.graph, env.(*view.View))
+}
+
+// originOf returns a function that asks the engine which rows a unit is made from, for one view of those who hold it.
+func (e *Engine) originOf(s *slotState, arg any, v *view.View) func() []cell.Key {
+	return func() []cell.Key {
+		keys := make(chan []cell.Key, 1)
+		err := e.do(func() {
+			c := e.graph.Get(nil, cell.ID{Kind: s.buildKind, Arg: arg}, v)
+			mask := c.Mask()
+			if !s.named() { // that the unit is there at all may be a property's doing, too
+				mask |= e.graph.Get(nil, cell.ID{Kind: s.unitsKind}, v).Mask()
+			}
+			keys <- append(c.AllReads(), v.Rows(mask)...)
+		})
+		if err != nil {
+			return nil
+		}
+		select {
+		case k := <-keys:
+			return k
+		case <-e.done:
+			return nil
+		}
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
 
-// Names is an immutable set of resource names, shared by whoever asks for the same ones.
+// Names is an immutable set of resource names, shared by whoever asks for the same ones. Implementations are comparable.
 type Names interface {
 	All() iter.Seq[string]
 	Len() int

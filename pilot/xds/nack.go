@@ -19,8 +19,8 @@ type Rejection struct {
 	// Message is the client's text, cut at 2 KiB. It may quote configuration.
 	Message string
 	At      time.Time
-	// Origin are the rows that made the resource, if they are known.
-	Origin []cell.Key
+	// Origin returns the rows that made the resource, see Resource.Origin.
+	Origin func() []cell.Key
 }
 
 // rejection is the last NACK of a type.
@@ -142,10 +142,7 @@ func (s *Session) hold(now time.Time, w *watch, name string, sent *Resource, mes
 		delete(w.except, name) // a removal cannot be improved
 		return
 	}
-	q := &Rejection{TypeURL: w.url, Resource: name, Version: sent.Version, Message: cut(message, maxErrorText), At: now}
-	if sent.Origin != nil {
-		q.Origin = sent.Origin()
-	}
+	q := &Rejection{TypeURL: w.url, Resource: name, Version: sent.Version, Message: cut(message, maxErrorText), At: now, Origin: sent.Origin}
 	if w.quarantine == nil {
 		w.quarantine = map[string]*Rejection{}
 	}

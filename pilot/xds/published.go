@@ -18,7 +18,8 @@ type Resource struct {
 	typeURL string
 	// Clusters are, for routes and listeners, the names of the clusters that traffic may be sent to; for others nil.
 	Clusters []string
-	// Origin are the rows that made the resource, for NACK attribution and provenance.
+	// Origin returns the rows that made the resource, for NACK attribution and provenance; nil if they are not known. It
+	// may wait for the engine, so sessions keep it for those who ask.
 	Origin func() []cell.Key
 }
 

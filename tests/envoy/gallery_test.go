@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -218,7 +219,10 @@ func (g *gallery) serves(badToo bool) func(context.Context) error {
 }
 
 // held is a resource in the list of those that proxies rejected.
-type held struct{ Type, Resource, Message string }
+type held struct {
+	Type, Resource, Message string
+	Objects                 []string
+}
 
 // quarantined fails until what is held back is exactly the named resource of the type, or nothing for an empty name.
 func (g *gallery) quarantined(typeURL, name string) func(context.Context) error {
@@ -231,9 +235,28 @@ func (g *gallery) quarantined(typeURL, name string) func(context.Context) error 
 		for _, list := range status.Rejected {
 			all = append(all, list...)
 		}
-		if name == "" && len(all) == 0 || len(all) == 1 && all[0].Type == typeURL && all[0].Resource == name && all[0].Message != "" {
+		if name == "" && len(all) == 0 {
 			return nil
+		}
+		if len(all) == 1 && all[0].Type == typeURL && all[0].Resource == name && all[0].Message != "" {
+			return g.blamed(typeURL, all[0].Objects)
 		}
 		return fmt.Errorf("held back is %v, want %q", all, name)
 	}
+}
+
+// blamed fails unless the bad service, whose resource is held back, is among the objects that the resource is made from,
+// or for a listener, which knows no services, the Sidecar that asks for it. A cluster and its endpoints are made from no
+// other service.
+func (g *gallery) blamed(typeURL string, objects []string) error {
+	culprit := fmt.Sprintf("ServiceEntry/%s/s%02d", world.Namespace, bad)
+	if typeURL == translate.ListenerType {
+		culprit = "Sidecar/" + world.Namespace + "/caller"
+	}
+	others := slices.DeleteFunc(slices.Clone(objects), func(o string) bool { return o == culprit || !strings.HasPrefix(o, "ServiceEntry/") })
+	single := typeURL == translate.ClusterType || typeURL == translate.EndpointType
+	if !slices.Contains(objects, culprit) || single && len(others) > 0 {
+		return fmt.Errorf("%s is said to be made from %v, want %s", typeURL, objects, culprit)
+	}
+	return nil
 }
