@@ -131,7 +131,7 @@ func logLevel(s string) slog.Level {
 // tuneCollector lets the heap grow less than Go's default: most of it is configuration that stays.
 func tuneCollector(lookup func(string) (string, bool)) {
 	if _, set := lookup("GOGC"); !set {
-		debug.SetGCPercent(35)
+		debug.SetGCPercent(30)
 	}
 }
 
