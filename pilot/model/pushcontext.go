@@ -16,7 +16,7 @@ type PushContext struct {
 
 	services     store.Table[*Service]   // "namespace/host"
 	hosts        store.Table[[]string]   // host -> namespaces that hold it, sorted
-	publicSvcs   []*Service              // exported to everybody, in registry and creation order
+	publicSvcs   []*Service              // exported to everybody, in creation order
 	exportedSvcs store.Table[[]*Service] // namespace -> exported to it and not public, same order
 	endpoints    store.Table[*Endpoints] // "namespace/host"
 	aliases      store.Table[[]ServiceKey]

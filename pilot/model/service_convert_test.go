@@ -156,8 +156,8 @@ spec: {hosts: [ext.com]}
 		if got := names(exported); got != want {
 			t.Errorf("exported to %s: got %q, want %q", ns, got, want)
 		}
-		// Kubernetes first, then by age.
-		if got := names(public); got != "old young ext.com" {
+		// By age over all registries: what was there first is not pushed aside.
+		if got := names(public); got != "old ext.com young" {
 			t.Errorf("public: got %q", got)
 		}
 	}

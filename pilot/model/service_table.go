@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -15,7 +16,7 @@ func (w *discoveryWork) deriveServices() {
 		w.deriveService(row, k)
 	}
 	if !w.public.empty() {
-		w.next.publicSvcs = w.public.apply(w.prev.publicSvcs, registryOrder)
+		w.next.publicSvcs = w.public.apply(w.prev.publicSvcs, creationOrder)
 		w.touch(TableVisible, "*")
 	}
 	exported := w.next.exportedSvcs.Txn()
@@ -24,28 +25,25 @@ func (w *discoveryWork) deriveServices() {
 			continue
 		}
 		old, _ := exported.Get(ns)
-		setRows(exported, ns, e.apply(old, registryOrder))
+		setRows(exported, ns, e.apply(old, creationOrder))
 		w.touch(TableVisible, ns)
 	}
 	w.next.exportedSvcs = exported.Commit()
 	w.next.services, w.next.hosts = w.services.Commit(), w.hosts.Commit()
 }
 
-// registryOrder puts Kubernetes services first, each registry in creation order. It is total.
-func registryOrder(a, b *Service) int {
+// creationOrder puts the services of all registries by age, Kubernetes' first among equals. It is total.
+func creationOrder(a, b *Service) int {
+	if c := OlderService(a, b); c != 0 {
+		return c
+	}
 	if a.Registry != b.Registry {
 		if a.Registry == Kubernetes {
 			return -1
 		}
 		return 1
 	}
-	if c := OlderService(a, b); c != 0 {
-		return c
-	}
-	if c := strings.Compare(a.Host, b.Host); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Object.Name, b.Object.Name)
+	return cmp.Or(strings.Compare(a.Host, b.Host), strings.Compare(a.Object.Name, b.Object.Name))
 }
 
 // convert returns the services of that key, the one in force first: a Kubernetes Service before all ServiceEntries,
