@@ -67,6 +67,9 @@ func (s *Session) beginDelta(now time.Time, r *Request) Effects {
 			delete(w.claims, n)
 		}
 	}
+	if w.url == translate.EndpointType {
+		s.disbelieve(w)
+	}
 	w.answer = w.mode == wildcard && w.url != translate.NameTableType
 	if w.mode == followed {
 		return s.follow(w)

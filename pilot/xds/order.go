@@ -18,7 +18,7 @@ func (s *Session) waits(now time.Time, w *watch, name string, ex *exception, tar
 	case w.url == translate.ClusterType:
 		return target == nil && !s.removable(now, ex)
 	case w.url == translate.EndpointType:
-		return s.leaving(name)
+		return ex.held != nil && target != ex.held && s.leaving(name)
 	case followsClusters(w.url):
 		if ex.force && ex.held == nil && !w.reconnect && !s.established() {
 			return false // a first connect asks for everything at once and waits for nothing
@@ -104,6 +104,16 @@ func (f *flight) has(names []string) bool {
 		}
 	}
 	return false
+}
+
+// due returns what a name is to be brought to: what was published last. But a client that needs the endpoints of a
+// leaving cluster once more, because the cluster was changed before, is sent those that it has: they stay as they are
+// until the cluster goes, and without them the cluster would never be ready, nor its removal have its turn.
+func (s *Session) due(w *watch, name string, ex *exception) (target *Resource, known bool) {
+	if w.url == translate.EndpointType && ex.force && ex.held != nil && ex.held.Wrapped.Len() > 0 && s.leaving(name) {
+		return ex.held, true
+	}
+	return lookup(w.states, name)
 }
 
 // leaving tells whether the cluster of these endpoints is about to be removed. Its endpoints stay as they are until
@@ -200,6 +210,7 @@ func (s *Session) clustersSent(now time.Time, clusters []*Resource) {
 	eds := s.watches[translate.EndpointType]
 	switch {
 	case eds == nil:
+		s.sentEarly(clusters)
 	case clusters == nil && eds.always: // Envoy asks again itself
 	case clusters == nil:
 		eds.fresh = eds.names.Len() > 0
@@ -219,6 +230,30 @@ func (s *Session) clustersSent(now time.Time, clusters []*Resource) {
 			}
 		}
 	}
+}
+
+// sentEarly remembers clusters that a reconnecting client is sent before its request for endpoints has come. What that
+// request claims to hold was true before they were.
+func (s *Session) sentEarly(clusters []*Resource) {
+	if !s.cfg.Delta {
+		return
+	}
+	if s.voided == nil {
+		s.voided = make(map[string]struct{}, len(clusters))
+	}
+	for _, c := range clusters {
+		s.voided[c.Name] = struct{}{}
+	}
+}
+
+// disbelieve takes back those claims about endpoints that clusters sent early have made void.
+func (s *Session) disbelieve(eds *watch) {
+	for n := range s.voided {
+		if _, ok := eds.claims[n]; ok {
+			eds.claims[n] = "" // no version is like this: send it though the client has it
+		}
+	}
+	s.voided = nil
 }
 
 // established tells whether the client has clusters in force.

@@ -115,6 +115,7 @@ type Session struct {
 	unknown   int
 	wake      time.Time
 	settled   settledMemo
+	voided    map[string]struct{} // see sentEarly
 }
 
 // NewSession returns the session of a new stream.

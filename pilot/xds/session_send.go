@@ -209,10 +209,14 @@ func (s *Session) sendChanges(now time.Time, w *watch, only map[string]struct{})
 	var removed []string
 	for _, n := range slices.Concat(put, gone) {
 		ex := w.except[n]
-		target, _ := lookup(w.states, n)
+		target, _ := s.due(w, n, ex)
 		f.seq = min(f.seq, ex.seq)
 		f.members[n] = member{ex.held, target, ex.doubt}
-		delete(w.except, n)
+		if newest, _ := lookup(w.states, n); newest == target {
+			delete(w.except, n)
+		} else {
+			w.except[n] = &exception{held: target, seq: ex.seq, noted: ex.noted}
+		}
 		switch {
 		case target != nil:
 			resources = append(resources, target)
@@ -246,7 +250,7 @@ func (s *Session) sendable(now time.Time, w *watch, only map[string]struct{}) (p
 		if _, in := only[n]; only != nil && !in {
 			continue
 		}
-		target, known := lookup(w.states, n)
+		target, known := s.due(w, n, ex)
 		if w.mode == named && !known && w.served || w.early(n, target) {
 			continue // the engine has not come to it
 		}
