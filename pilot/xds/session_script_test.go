@@ -124,6 +124,7 @@ func fields(line string) []string {
 //	del TYPE NAME…                 takes resources away
 //	fill TYPE PREFIX N             makes N resources
 //	publish                        publishes the world
+//	miss                           the same while the stream is busy: the session sees the next one only
 //	request TYPE [sub=a,b] [unsub=a] [init=a:CONTENT,…] [names=a,b] [version=v] [nonce=last|TEXT] [error=TEXT]
 //	ack TYPE [sub=…] [names=…]     a request with the last nonce
 //	nack TYPE TEXT                 the same with an error
@@ -140,6 +141,8 @@ func (s *script) run(f []string) error {
 		return nil
 	case "set", "del", "fill":
 		return s.edit(f)
+	case "miss":
+		s.world.publish()
 	case "publish":
 		s.session.Publish(s.now, s.world.publish())
 	case "request":

@@ -46,9 +46,12 @@ func itemsOf(states []*State, i int) iter.Seq[*Resource] {
 	}
 }
 
-// changed yields the names that may differ between old and now; a name may come more than once.
+// changed yields the names that may differ between old and now, each once.
 func changed(old, now []*State) iter.Seq[string] {
 	return func(yield func(string) bool) {
+		if changes(old, now) > 1 {
+			yield = once(yield)
+		}
 		for _, s := range now {
 			prev := ofSlot(old, s)
 			if prev == s {
@@ -68,6 +71,41 @@ func changed(old, now []*State) iter.Seq[string] {
 				}
 			}
 		}
+	}
+}
+
+// changes returns how many lists changed goes through, in each of which a name stands once.
+func changes(old, now []*State) (n int) {
+	for _, s := range now {
+		prev := ofSlot(old, s)
+		if prev == s {
+			continue
+		}
+		n++
+		if prev == nil {
+			continue
+		}
+		if deltas, ok := since(prev, s); ok {
+			n += len(deltas) - 1
+		}
+	}
+	for _, s := range old {
+		if ofSlot(now, s) == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// once passes each name on the first time.
+func once(yield func(string) bool) func(string) bool {
+	seen := map[string]struct{}{}
+	return func(n string) bool {
+		if _, again := seen[n]; again {
+			return true
+		}
+		seen[n] = struct{}{}
+		return yield(n)
 	}
 }
 
