@@ -160,7 +160,7 @@ func (h *history) end(want []content) (longest time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if longest = max(longest, took); took > 14*time.Second {
+		if longest = max(longest, took); took > 4*time.Second {
 			return 0, fmt.Errorf("%s: came to rest after %v only", s, took)
 		}
 		if err := s.holds(want[i]); err != nil {
@@ -189,7 +189,7 @@ func (s *stream) holds(want content) error {
 			case !ok:
 				return fmt.Errorf("%s %q is not held", short(url), n)
 			case got.Body != body:
-				return fmt.Errorf("%s %q is held in another version", short(url), n)
+				return fmt.Errorf("%s %q is held in another version, %s", short(url), n, explain(url, got.Body, body))
 			}
 		}
 		for n := range held {
