@@ -152,6 +152,10 @@ func sameSlots(got, want map[string]map[string]string) error {
 	return nil
 }
 
+// restWithin is how long a proxy that answers at once may take: the wait before removals, and no deadline that steps in
+// for an answer that never comes.
+const restWithin = 4 * time.Second
+
 // end lets every stream come to rest and compares what the proxies hold with the content from scratch. It returns the
 // longest time that a proxy took.
 func (h *history) end(want []content) (longest time.Duration, err error) {
@@ -160,7 +164,7 @@ func (h *history) end(want []content) (longest time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if longest = max(longest, took); took > 4*time.Second {
+		if longest = max(longest, took); took > restWithin {
 			return 0, fmt.Errorf("%s: came to rest after %v only", s, took)
 		}
 		if err := s.holds(want[i]); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // everydayChecks is how many histories each test lives through unless RAPID_CHECKS or -rapid.checks says otherwise.
-const everydayChecks = "15"
+const everydayChecks = "100"
 
 func TestMain(m *testing.M) {
 	if _, set := os.LookupEnv("RAPID_CHECKS"); !set {

@@ -179,7 +179,7 @@ func (p *Proxy) due(s *subscription) bool {
 	case !s.begun:
 		return false
 	case !s.asked:
-		return s.wildcard || len(s.names) > 0
+		return s.wildcard || len(s.names) > 0 || s.ack
 	case s.ack && s.url == translate.ClusterType && p.opts.Patient && len(p.Cold()) > 0:
 		return false
 	}
