@@ -28,6 +28,10 @@ func strip(v metav1.Object) {
 		*t = corev1.Node{ObjectMeta: kept}
 		t.Status.Addresses = addresses
 	case *corev1.Namespace:
+		if kept.Labels == nil {
+			kept.Labels = map[string]string{}
+		}
+		kept.Labels[corev1.LabelMetadataName] = kept.Name // selectors of namespaces rely on it
 		*t = corev1.Namespace{ObjectMeta: kept}
 	case *corev1.Secret:
 		stripSecret(t, kept)
@@ -147,6 +151,9 @@ func stripService(s *corev1.Service, kept metav1.ObjectMeta) {
 
 func stripSlice(s *discoveryv1.EndpointSlice, kept metav1.ObjectMeta) {
 	*s = discoveryv1.EndpointSlice{ObjectMeta: kept, AddressType: s.AddressType, Endpoints: s.Endpoints, Ports: s.Ports}
+	if len(s.Endpoints) == 0 {
+		s.Endpoints = nil // a cluster drops the empty list that people must write
+	}
 	for i := range s.Endpoints {
 		if ref := s.Endpoints[i].TargetRef; ref != nil {
 			*ref = corev1.ObjectReference{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}
