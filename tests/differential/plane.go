@@ -30,7 +30,7 @@ type plane struct {
 
 func newPlane(settings *model.Settings, mesh *model.Mesh) *plane {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &plane{engine: server.NewEngine(slog.New(slog.DiscardHandler), settings), builder: model.NewBuilder(settings, mesh), stop: cancel}
+	p := &plane{engine: server.NewEngine(slog.New(slog.DiscardHandler), nil), builder: model.NewBuilder(settings, mesh), stop: cancel}
 	go p.engine.Run(ctx.Done())
 	return p
 }
@@ -108,7 +108,7 @@ func (p *plane) asker(m member, delta bool, reader *proxy.Reader) (*asker, error
 	if err != nil {
 		return nil, err
 	}
-	parsed.StateOfTheWorld = !delta
+	parsed.Delta = delta
 	a := &asker{member: m, delta: delta, reader: reader, want: map[string]nameSet{}}
 	if a.client, err = p.engine.Attach(parsed, func() {}); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (a *asker) demand(url string, list iter.Seq[string]) bool {
 	if url == translate.ClusterType {
 		a.client.Use(url) // the engine knows clusters as a whole; sessions choose
 	} else {
-		a.client.Demand(url, set)
+		a.client.Demand(url, &set) // the engine compares sets, which maps cannot be
 	}
 	return true
 }

@@ -37,7 +37,7 @@ func (s *stream) connect() error {
 	if err != nil {
 		return err
 	}
-	parsed.StateOfTheWorld = !s.delta
+	parsed.Delta = s.delta
 	if s.client, err = s.plane.engine.Attach(parsed, func() {}); err != nil {
 		return err
 	}
