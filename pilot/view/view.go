@@ -87,7 +87,7 @@ func (v *View) Rows(m cell.Mask) []cell.Key {
 	if !m.Has(PropSidecar) || v.sidecar == nil || v.sidecar.Object == nil {
 		return nil
 	}
-	return []cell.Key{{Table: model.TableObject, Name: v.sidecar.ObjectKey.String()}}
+	return []cell.Key{{Table: model.TableObject, Name: v.sidecar.String()}}
 }
 
 func (v *View) project(m cell.Mask) string {

@@ -55,9 +55,12 @@ func drawService(t *rapid.T, key model.ObjectKey) tree {
 
 func drawServicePorts(t *rapid.T) []any {
 	pool := []tree{
-		{"name": "http", "port": 80, "targetPort": 8080}, {"name": "http", "port": 80, "targetPort": "web"},
-		{"name": "grpc-x", "port": 81, "targetPort": 8081}, {"name": "tcp-y", "port": 82, "targetPort": 8082},
-		{"name": "auto", "port": 83, "targetPort": 8083}, {"name": "https", "port": 443, "targetPort": 8443},
+		{"name": "http", "port": 80, "targetPort": 8080},
+		{"name": "http", "port": 80, "targetPort": "web"},
+		{"name": "grpc-x", "port": 81, "targetPort": 8081},
+		{"name": "tcp-y", "port": 82, "targetPort": 8082},
+		{"name": "auto", "port": 83, "targetPort": 8083},
+		{"name": "https", "port": 443, "targetPort": 8443},
 		{"name": "odd", "port": 84, "targetPort": 8080, "appProtocol": "http"},
 	}
 	drawn := rapid.SliceOfNDistinct(rapid.SampledFrom(pool), 1, 3, func(p tree) string { return p["name"].(string) }).Draw(t, "ports")
@@ -95,8 +98,10 @@ func drawSlice(t *rapid.T, key model.ObjectKey) tree {
 		"metadata":    tree{"labels": tree{"kubernetes.io/service-name": key.Name[:2]}},
 		"addressType": "IPv4", "endpoints": endpoints,
 		"ports": []any{
-			tree{"name": "http", "port": 8080, "protocol": "TCP"}, tree{"name": "grpc-x", "port": 8081, "protocol": "TCP"},
-			tree{"name": "tcp-y", "port": 8082, "protocol": "TCP"}, tree{"name": "auto", "port": 8083, "protocol": "TCP"},
+			tree{"name": "http", "port": 8080, "protocol": "TCP"},
+			tree{"name": "grpc-x", "port": 8081, "protocol": "TCP"},
+			tree{"name": "tcp-y", "port": 8082, "protocol": "TCP"},
+			tree{"name": "auto", "port": 8083, "protocol": "TCP"},
 		}[:rapid.IntRange(1, 4).Draw(t, "ports")],
 	}
 	if endpoints == nil {
@@ -108,8 +113,11 @@ func drawSlice(t *rapid.T, key model.ObjectKey) tree {
 func drawLabels(t *rapid.T) tree {
 	out := tree{"app": pick(t, "app", "one", "one", "two")}
 	for _, l := range [][]string{
-		{"version", "", "v1", "v2"}, {"pod-template-hash", "", "h1", "h2"}, {"security.istio.io/tlsMode", "istio", "istio", ""},
-		{"topology.istio.io/subzone", "", "", "s"}, {"service.istio.io/canonical-name", "", "", "canon"},
+		{"version", "", "v1", "v2"},
+		{"pod-template-hash", "", "h1", "h2"},
+		{"security.istio.io/tlsMode", "istio", "istio", ""},
+		{"topology.istio.io/subzone", "", "", "s"},
+		{"service.istio.io/canonical-name", "", "", "canon"},
 	} {
 		if v := pick(t, l[0], l[1:]...); v != "" {
 			out[l[0]] = v

@@ -180,7 +180,9 @@ type choice struct {
 func policyParts() []choice {
 	return []choice{
 		{"loadBalancer", []tree{
-			{"simple": "ROUND_ROBIN"}, {"simple": "LEAST_REQUEST"}, {"consistentHash": tree{"httpHeaderName": "x-user"}},
+			{"simple": "ROUND_ROBIN"},
+			{"simple": "LEAST_REQUEST"},
+			{"consistentHash": tree{"httpHeaderName": "x-user"}},
 			{"simple": "RANDOM", "localityLbSetting": tree{"failoverPriority": []any{"version"}}},
 		}},
 		{"tls", []tree{{"mode": "ISTIO_MUTUAL"}, {"mode": "DISABLE"}, {"mode": "SIMPLE", "sni": "tls.example"}}},

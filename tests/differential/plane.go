@@ -167,7 +167,7 @@ func (a *asker) look() content {
 		for _, st := range states {
 			slot := map[string]string{}
 			for name, r := range st.Items.All() {
-				if w := a.want[url]; w != nil && !w.Has(name) && !(url == translate.VirtualHostType && w.Has(routeOf(name))) {
+				if w := a.want[url]; w != nil && !w.Has(name) && (url != translate.VirtualHostType || !w.Has(routeOf(name))) {
 					continue
 				}
 				if r == nil {
