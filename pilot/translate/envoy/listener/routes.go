@@ -14,7 +14,6 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/filter"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
-	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
 // tcp adds the chains of a TCP or TLS port: those of virtual services, and the service's own where they leave room.
@@ -179,19 +178,18 @@ func alternates(host, domain string) []string {
 // routeFilters returns the filters of a rule's route. What the first destination's rule says counts for all.
 func (b *portBuilder) routeFilters(d *demand, v *model.VirtualService, routes []*networking.RouteDestination) []*listenerv3.Filter {
 	first := routes[0].GetDestination()
-	scope := b.c.Scope()
 	var rule *model.DestinationRule
-	if s := scope.Find(first.GetHost()); s != nil {
+	if s := b.c.ScopedService(first.GetHost()); s != nil {
 		rule = b.c.DestinationRule(first.GetHost(), s.Namespace)
 	} else {
 		rule = b.c.DestinationRule(first.GetHost(), "")
 	}
 	o := b.connection(d, rule, first.GetSubset())
 	if len(routes) == 1 {
-		o.Cluster = b.destination(scope, first, d.port)
+		o.Cluster = b.destination(first, d.port)
 		o.StatPrefix = o.Cluster
 		pattern := b.c.Mesh().Config.GetOutboundClusterStatName()
-		if s := scope.Find(first.GetHost()); pattern != "" && s != nil {
+		if s := b.c.ScopedService(first.GetHost()); pattern != "" && s != nil {
 			o.StatPrefix = statName(pattern, s.Service, statPort{number: d.port, name: d.name}, first.GetSubset())
 		}
 		return b.filters.Connection(o)
@@ -199,7 +197,7 @@ func (b *portBuilder) routeFilters(d *demand, v *model.VirtualService, routes []
 	for _, r := range routes {
 		if r.GetWeight() > 0 {
 			o.Weighted = append(o.Weighted, filter.WeightedCluster{
-				Name: b.destination(scope, r.GetDestination(), d.port), Weight: uint32(r.GetWeight()),
+				Name: b.destination(r.GetDestination(), d.port), Weight: uint32(r.GetWeight()),
 			})
 		}
 	}
@@ -211,8 +209,8 @@ func (b *portBuilder) routeFilters(d *demand, v *model.VirtualService, routes []
 }
 
 // destination returns the cluster of a destination; one that names no port has the listener's, or a service's only one.
-func (b *portBuilder) destination(scope *view.Scope, d *networking.Destination, port uint32) string {
-	s := scope.Find(d.GetHost())
+func (b *portBuilder) destination(d *networking.Destination, port uint32) string {
+	s := b.c.ScopedService(d.GetHost())
 	host := d.GetHost()
 	switch {
 	case d.GetPort() != nil:
