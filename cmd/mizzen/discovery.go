@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
@@ -82,7 +81,7 @@ func runDiscovery(ctx context.Context, f discoveryFlags, lookup func(string) (st
 	}
 	applyFlags(settings, f)
 	tuneCollector(lookup)
-	o, err := f.options(ctx, log, settings, lookup)
+	o, err := f.options(log, settings)
 	if err != nil {
 		return err
 	}
@@ -136,29 +135,18 @@ func tuneCollector(lookup func(string) (string, bool)) {
 }
 
 // options puts the control plane's options together.
-func (f discoveryFlags) options(ctx context.Context, log *slog.Logger, settings *model.Settings, lookup func(string) (string, bool)) (server.Options, error) {
+func (f discoveryFlags) options(log *slog.Logger, settings *model.Settings) (server.Options, error) {
 	first, err := meshconfig.Parse()
 	if err != nil {
 		return server.Options{}, err
 	}
 	o := server.Options{
-		Log: log, Settings: settings, Mesh: first, GRPCAddr: f.grpcAddr, HTTPAddr: f.httpAddr, MonitoringAddr: f.monitoringAddr, Profile: f.profile,
+		Log: log, Settings: settings, DebounceAfter: settings.DebounceAfter, DebounceMax: settings.DebounceMax,
+		StreamsPerSecond: settings.RequestsPerSecond, Mesh: first, GRPCAddr: f.grpcAddr, HTTPAddr: f.httpAddr, MonitoringAddr: f.monitoringAddr, Profile: f.profile,
 		ShutdownDuration: f.shutdown, Version: version + " " + runtime.Version(),
 		GRPC: xds.GRPCOptions{Keepalive: f.keepalive, KeepaliveTimeout: f.keepaliveTimeout, MaxAge: f.maxAge},
 	}
-	for name, into := range map[string]*time.Duration{"PILOT_DEBOUNCE_AFTER": &o.DebounceAfter, "PILOT_DEBOUNCE_MAX": &o.DebounceMax} {
-		if v, ok := lookup(name); ok && v != "" {
-			if *into, err = time.ParseDuration(v); err != nil {
-				return o, fmt.Errorf("%s: %w", name, err)
-			}
-		}
-	}
-	if v, ok := lookup("PILOT_MAX_REQUESTS_PER_SECOND"); ok && v != "" {
-		if o.StreamsPerSecond, err = strconv.ParseFloat(v, 64); err != nil {
-			return o, fmt.Errorf("PILOT_MAX_REQUESTS_PER_SECOND: %w", err)
-		}
-	}
-	if err := f.addSources(&o, lookup); err != nil {
+	if err := f.addSources(&o); err != nil {
 		return o, err
 	}
 	if len(o.Sources) == 0 {
@@ -168,7 +156,7 @@ func (f discoveryFlags) options(ctx context.Context, log *slog.Logger, settings 
 }
 
 // addSources adds the directory, the cluster, or both, and the mesh configuration's inputs.
-func (f discoveryFlags) addSources(o *server.Options, lookup func(string) (string, bool)) error {
+func (f discoveryFlags) addSources(o *server.Options) error {
 	if f.configDir != "" {
 		src, err := file.New(file.Options{Dir: f.configDir, Check: validate.Object})
 		if err != nil {
@@ -191,7 +179,7 @@ func (f discoveryFlags) addSources(o *server.Options, lookup func(string) (strin
 		}
 		o.Sources = append(o.Sources, selecting)
 	}
-	inputs, err := f.meshInputs(cluster, o.Settings, lookup)
+	inputs, err := f.meshInputs(cluster, o.Settings)
 	if err != nil {
 		return err
 	}
@@ -220,14 +208,14 @@ func selectNamespaces(s *kube.Source, m *model.Mesh, problems []source.Problem) 
 
 // meshInputs returns where the mesh configuration is read from, the weakest first: the ConfigMap that the user shares
 // between revisions, then the file if it is there, else the revision's ConfigMap. cluster is nil without one.
-func (f discoveryFlags) meshInputs(cluster *rest.Config, s *model.Settings, lookup func(string) (string, bool)) ([]meshconfig.Input, error) {
+func (f discoveryFlags) meshInputs(cluster *rest.Config, s *model.Settings) ([]meshconfig.Input, error) {
 	files := meshconfig.Files{Config: f.meshConfig, Networks: f.networksConfig}
 	if cluster == nil {
 		return []meshconfig.Input{files}, nil
 	}
 	var names []string
-	if shared, _ := lookup("SHARED_MESH_CONFIG"); shared != "" {
-		names = append(names, shared)
+	if s.SharedMeshConfig != "" {
+		names = append(names, s.SharedMeshConfig)
 	}
 	if !files.Exist() {
 		names = append(names, meshconfig.BaseName(s.Revision))

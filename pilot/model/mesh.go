@@ -1,6 +1,8 @@
 package model
 
 import (
+	"time"
+
 	mesh "istio.io/api/mesh/v1alpha1"
 )
 
@@ -50,6 +52,11 @@ type Settings struct {
 	PreferDRTLSForExternal        bool
 	DisableMXALPN                 bool
 	VHDS                          VHDSMode // MIZZEN_VHDS
+
+	DebounceAfter     time.Duration // PILOT_DEBOUNCE_AFTER
+	DebounceMax       time.Duration // PILOT_DEBOUNCE_MAX
+	RequestsPerSecond float64       // PILOT_MAX_REQUESTS_PER_SECOND: new streams; 0 means by the number of processors
+	SharedMeshConfig  string        // SHARED_MESH_CONFIG: a ConfigMap beneath the revision's own, or empty
 	// Raw holds every other variable of the table by name, for generators that need a rare one.
 	Raw map[string]string
 }
@@ -71,5 +78,6 @@ func DefaultSettings() *Settings {
 		AutoSendUnhealthy: true, DrainingLabel: "istio.io/draining", EnableIPAutoallocate: true,
 		EnableMetadataExchange: true, EnableTelemetryLabel: true, UnifiedSidecarScope: true, EnableMongoFilter: true,
 		EnhancedDestinationRuleMerge: true, PreferDRTLSForExternal: true, VHDS: VHDSOff,
+		DebounceAfter: 100 * time.Millisecond, DebounceMax: 10 * time.Second,
 	}
 }

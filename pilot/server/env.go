@@ -72,7 +72,7 @@ func Variables() []Variable {
 				return fmt.Errorf("MIZZEN_VHDS: %q is not off, on or auto", v)
 			},
 		},
-	}, rareVariables()...)
+	}, append(servingVariables(), rareVariables()...)...)
 }
 
 // ParseSettings reads the settings from an environment. Values that do not parse are errors; their defaults stay.
