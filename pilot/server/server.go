@@ -76,6 +76,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		names = append(names, meshSourceName)
 	}
 	s.engine = NewEngine(o.Log, o.Slots)
+	s.registry.MustRegister(newSizes(s.engine))
 	builder := model.NewBuilder(o.Settings, o.Mesh)
 	s.loop = NewLoop(o.Log, builder, s.engine, NewMetrics(s.registry), NewDebounce(o.DebounceAfter, o.DebounceMax), names...)
 	metrics, err := xds.NewMetrics(s.registry)

@@ -37,3 +37,41 @@ func (e *Engine) Problems() map[string]string {
 		return nil
 	}
 }
+
+// Size says how much an engine holds, for people, metrics and tests. Some time after the last client has gone, when what
+// nobody uses has been let go, all of it is zero.
+type Size struct {
+	Clients int // attached sessions
+	Classes int // groups of clients that get the same of one slot
+	Cells   int // computed values
+	Rows    int // rows that a cell has read
+	Shared  int // encoded resources, each once however many classes hold it
+}
+
+// Size returns the present size; zero for an engine that has stopped.
+func (e *Engine) Size() Size {
+	out := make(chan Size, 1)
+	err := e.do(func() {
+		s := Size{Clients: len(e.clients), Cells: e.graph.Stats().Cells, Rows: e.graph.Stats().Keys, Shared: e.interner.len()}
+		for _, slot := range e.slots {
+			s.Classes += len(slot.bundles)
+		}
+		out <- s
+	})
+	if err != nil {
+		return Size{}
+	}
+	select {
+	case s := <-out:
+		return s
+	case <-e.done:
+		return Size{}
+	}
+}
+
+// len returns how many resources are in use or not yet collected.
+func (i *interner) len() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.held)
+}

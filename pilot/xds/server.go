@@ -14,6 +14,7 @@ import (
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -97,8 +98,10 @@ type Server struct {
 	draining chan struct{}
 	drain    sync.Once
 
-	mu    sync.Mutex
-	conns map[string]*Connection
+	mu       sync.Mutex
+	conns    map[string]*Connection
+	versions map[string]int // connections by version label
+	proxies  map[string]int // connections by proxy id
 }
 
 // NewServer returns a server. Register it with a grpc.Server that was made with ServerOptions.
@@ -120,7 +123,7 @@ func NewServer(cfg Config) *Server {
 	}
 	return &Server{
 		cfg: cfg, limiter: rate.NewLimiter(rate.Limit(cfg.StreamsPerSecond), 1), names: NewNameSets(), bodies: NewBodies(),
-		draining: make(chan struct{}), conns: map[string]*Connection{},
+		draining: make(chan struct{}), conns: map[string]*Connection{}, versions: map[string]int{}, proxies: map[string]int{},
 	}
 }
 
@@ -212,14 +215,30 @@ func (s *Server) add(c *Connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conns[c.ID] = c
-	s.cfg.Metrics.connected.WithLabelValues(c.version).Inc()
+	s.proxies[c.Proxy.ID]++
+	s.versions[c.version]++
+	s.cfg.Metrics.connected.WithLabelValues(c.version).Set(float64(s.versions[c.version]))
 }
 
 func (s *Server) remove(c *Connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c.ID)
-	s.cfg.Metrics.connected.WithLabelValues(c.version).Dec()
+	if s.versions[c.version]--; s.versions[c.version] == 0 {
+		delete(s.versions, c.version)
+		s.cfg.Metrics.connected.DeleteLabelValues(c.version) // versions and ids are the clients' to choose: no series outlives them
+	} else {
+		s.cfg.Metrics.connected.WithLabelValues(c.version).Set(float64(s.versions[c.version]))
+	}
+	if s.proxies[c.Proxy.ID]--; s.proxies[c.Proxy.ID] > 0 {
+		return
+	}
+	delete(s.proxies, c.Proxy.ID)
+	if c.rejected {
+		for _, g := range s.cfg.Metrics.reject {
+			g.DeletePartialMatch(prometheus.Labels{"node": c.Proxy.ID})
+		}
+	}
 }
 
 // Connections returns the clients that are connected, in no order.

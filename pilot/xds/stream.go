@@ -33,6 +33,7 @@ type Connection struct {
 	Connected  time.Time
 	Delta      bool
 	version    string
+	rejected   bool // ever; the stream's own goroutine has it
 
 	mu      sync.Mutex
 	session *Session
@@ -281,6 +282,7 @@ func (st *stream) rejected(r *Request) {
 			code = codes.Unknown
 		}
 		g.WithLabelValues(st.conn.Proxy.ID, code.String()).Set(1)
+		st.conn.rejected = true
 	}
 	if !st.logs.Allow() {
 		return
