@@ -6,12 +6,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // metadata checks the annotations that have rules of their own.
 func (c *checker) metadata() {
+	for _, f := range [][2]string{{"metadata.name", c.object.Name}, {"metadata.namespace", c.object.Namespace}} {
+		if strings.ContainsFunc(f[1], func(r rune) bool { return r == '/' || unicode.IsControl(r) }) {
+			c.fail(f[0], "%.100q holds a slash or a control character", f[1])
+		}
+	}
 	for _, key := range []string{
 		"internal.istio.io/webhook-always-reject", "internal.istio.io/parent-namespace", "internal.istio.io/parents",
 	} {

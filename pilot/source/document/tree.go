@@ -50,6 +50,10 @@ func (d *Document) Tree(limit int) (tree any, failure *Error) {
 // libraryLine is how the YAML library names the line of a mistake.
 var libraryLine = regexp.MustCompile(`line (\d+): `)
 
+// fromZero finds the mistakes of which the YAML library counts the lines from 0: those of its parser. What its scanner
+// finds, below the tokens, has lines from 1.
+var fromZero = regexp.MustCompile(`^did not find expected (<stream-start>|<document start>|node content|'-' indicator|key|',' or '[]}]')|^found (duplicate|incompatible|undefined)`)
+
 // parse fills in the root. The YAML library panics on some broken inputs.
 func (d *Document) parse() (failure *Error) {
 	if d.root != nil {
@@ -73,7 +77,10 @@ func (d *Document) libraryError(err error) *Error {
 	line := d.Line
 	if m := libraryLine.FindStringSubmatchIndex(message); m != nil {
 		if n, err := strconv.Atoi(message[m[2]:m[3]]); err == nil {
-			line = d.fileLine(n) // some errors count from 0
+			if fromZero.MatchString(message[m[1]:]) {
+				n++
+			}
+			line = d.fileLine(n)
 		}
 		message = message[:m[0]] + message[m[1]:]
 	}

@@ -45,11 +45,17 @@ func parse(d *Decoder, path string, data []byte, old *parsedFile) *parsedFile {
 			pd.entries = d.decodeDocument(path, &doc)
 		}
 		for _, e := range pd.entries {
-			p.blind = p.blind || e.object == nil && (e.key.Kind == "" || e.key.Name == "")
+			p.blind = p.blind || e.blind()
 		}
 		p.documents = append(p.documents, pd)
 	}
 	return p
+}
+
+// blind says that it cannot be told what object the text was meant to be: an object whose kind was mistyped is looked for
+// under another key than its last good version.
+func (e *entry) blind() bool {
+	return e.object == nil && (e.key.Kind == "" || e.key.Name == "" || e.problems[0].Code == codeKind)
 }
 
 // reusable says that nothing of the document but lines depends on its place in the file.
