@@ -55,7 +55,7 @@ func syntaxCases() []fileCase {
 		{name: "unclosed", text: header + "metadata: {name: unclosed\n", want: []report{{code: "yaml", line: 3, object: nobody, message: "did not find expected"}}},
 		{
 			name: "beside", text: "a: [\n---\n" + entry("beside", "") + "---\n}\n",
-			want: []report{{code: "yaml", line: 2, object: nobody}, {code: "yaml", line: 13, object: nobody}},
+			want: []report{{code: "yaml", line: 1, object: nobody}, {code: "yaml", line: 13, object: nobody}},
 		},
 		{name: "scalar", text: "just text\n", want: []report{{code: "yaml", line: 1, object: nobody, message: "not an object"}}},
 		{name: "binary", text: "\x7fELF\x02\x01\x01\x00\x00\xfe\xff\x00\x80", want: []report{{code: "yaml", line: 1, object: nobody}}},
@@ -261,7 +261,7 @@ func TestBadMesh(t *testing.T) {
 		want       report
 	}{
 		{"too large", strings.Repeat("# filling\n", 17<<20/10), report{code: "read", object: nobody, message: "more than 16777216 bytes"}},
-		{"yaml", "connectTimeout: [\n", report{code: "yaml", line: 2, object: "MeshConfig//"}},
+		{"yaml", "connectTimeout: [\n", report{code: "yaml", line: 1, object: "MeshConfig//"}},
 		{"scalar", "text\n", report{code: "yaml", line: 1, object: "MeshConfig//"}},
 		{"field", "connectTimeout: 9s\nconnectTimeuot: 1s\n", report{code: "field", line: 2, field: "connectTimeuot", object: "MeshConfig//"}},
 		{"type", "connectTimeout: soon\n", report{code: "field", line: 1, field: "connectTimeout", object: "MeshConfig//"}},

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"math"
@@ -80,7 +81,9 @@ func (d *Document) libraryError(err error) *Error {
 			if fromZero.MatchString(message[m[1]:]) {
 				n++
 			}
-			line = d.fileLine(n)
+			// What is missing at the end is missed on the last line, not in the next document.
+			last := bytes.Count(bytes.TrimSpace(d.Data), []byte("\n")) + d.Line - d.Base + 1
+			line = d.fileLine(min(n, last))
 		}
 		message = message[:m[0]] + message[m[1]:]
 	}
