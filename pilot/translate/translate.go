@@ -37,6 +37,8 @@ type Message struct {
 	Parts []*Part
 	// Whole, if set, is the encoded resource, and Proto is nil.
 	Whole *Part
+	// Err, if set, tells why this one resource of its unit cannot be made.
+	Err error
 }
 
 // Part is an encoded message that takes part in larger ones. Parts are compared by pointer: the same content yields

@@ -1,13 +1,14 @@
 package xds
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"weak"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
@@ -20,6 +21,8 @@ type built struct {
 	resources []*Resource
 	byName    map[string]*Resource // nil for few
 	err       error
+	// failed names the resources that err is about; if it is nil, err is about the unit.
+	failed []string
 }
 
 // builtFew is up to how many resources are looked for one by one.
@@ -73,10 +76,8 @@ func sameBuilt(a, b any) bool {
 	return true
 }
 
-// validator is what generated message types offer.
-type validator interface{ ValidateAll() error }
-
-// build runs a slot's generator for one unit. A panic or an invalid message is that unit's error and nobody else's.
+// build runs a slot's generator for one unit. A panic is that unit's error and nobody else's; an
+// invalid message is that resource's.
 func (e *Engine) build(s *slotState, c *view.Context, arg any) (b *built) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -92,29 +93,57 @@ func (e *Engine) build(s *slotState, c *view.Context, arg any) (b *built) {
 	b = &built{resources: make([]*Resource, 0, len(messages))}
 	origin := e.originOf(s, arg, c.View())
 	for _, m := range messages {
-		if err := validate(m.Proto); err != nil {
-			return &built{err: fmt.Errorf("%s %s: %w", s.Name, m.Name, err)}
-		}
-		body, err := translate.Encode(m)
+		body, err := encode(m)
 		if err != nil {
-			return &built{err: fmt.Errorf("%s: %w", s.Name, err)}
+			b.failed = append(b.failed, m.Name)
+			b.err = errors.Join(b.err, fmt.Errorf("%s %s: %w", s.Name, m.Name, err))
+			continue
 		}
 		b.resources = append(b.resources, e.interner.resource(s.TypeURL, m.Name, body, origin))
 	}
-	if len(b.resources) > builtFew {
-		b.byName = make(map[string]*Resource, len(b.resources))
-		for _, r := range b.resources {
-			b.byName[r.Name] = r
-		}
-	}
+	b.index()
 	return b
 }
 
-func validate(m proto.Message) error {
-	if v, ok := m.(validator); ok {
-		return v.ValidateAll()
+func (b *built) index() {
+	if len(b.resources) <= builtFew {
+		return
 	}
-	return nil
+	b.byName = make(map[string]*Resource, len(b.resources))
+	for _, r := range b.resources {
+		b.byName[r.Name] = r
+	}
+}
+
+// after returns b with what could not be made taken from before, which may be nil.
+func (b *built) after(before *built) *built {
+	if b.err == nil || before == nil {
+		return b
+	}
+	out := &built{err: b.err, failed: b.failed, resources: slices.Clone(b.resources)}
+	if b.failed == nil {
+		out.resources = before.resources
+	}
+	for _, name := range b.failed {
+		if r := before.named(name); r != nil {
+			out.resources = append(out.resources, r)
+		}
+	}
+	out.index()
+	return out
+}
+
+// encode returns the bytes of a message that Envoy takes.
+func encode(m *translate.Message) (wire.Rope, error) {
+	if m.Err != nil {
+		return wire.Rope{}, m.Err
+	}
+	if m.Proto != nil {
+		if err := translate.Check(m.Proto); err != nil {
+			return wire.Rope{}, err
+		}
+	}
+	return translate.Encode(m)
 }
 
 // interner keeps one object for equal resources. Entries go when nobody holds the resource.

@@ -179,11 +179,8 @@ func (b *bundle) refreshUnit(arg any, u *unit) (grown bool) {
 	if now == u.built {
 		return grown
 	}
-	if now.err != nil && u.built != nil && u.built.err == nil {
-		b.engine.report(b.slot, arg, now)
-		return grown // the last good resources stay in force
-	}
 	before := u.built
+	now = now.after(before) // the last good resources stay in force
 	u.built = now
 	b.engine.report(b.slot, arg, now)
 	for _, r := range now.resources {

@@ -34,6 +34,10 @@ func bootstrap(opts EnvoyOptions) ([]byte, error) {
 		// The kernel chooses the port; Envoy writes it into the file of --admin-address-path.
 		"admin": map[string]any{"address": socketAddress("127.0.0.1", 0)},
 	}
+	// Envoy's own limit of 100 refuses ordinary regular expressions, and with one all routes of its port.
+	b["layered_runtime"] = map[string]any{"layers": []any{map[string]any{
+		"name": "static", "static_layer": map[string]any{"re2.max_program_size.error_level": 32768},
+	}}}
 	if opts.XDSAddress != "" {
 		xds, err := dynamicResources(opts)
 		if err != nil {

@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"math"
+	"math/big"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -12,6 +15,23 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 )
+
+// What Envoy takes at most: entries of a hash ring, and of a Maglev table, which must be a prime.
+const (
+	maxRingSize  = 8 << 20
+	maxTableSize = 5000011
+)
+
+// tableSize returns the least prime that is not less than n.
+func tableSize(n uint64) uint64 {
+	if n >= maxTableSize {
+		return maxTableSize
+	}
+	for !big.NewInt(int64(n)).ProbablyPrime(0) { //nolint:gosec // bounded just here
+		n++
+	}
+	return n
+}
 
 // defaultRingSize is the least size of a hash ring unless the rule says otherwise.
 const defaultRingSize = 1024
@@ -108,18 +128,18 @@ func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStart
 	w := lb.GetWarmup()
 	if w == nil {
 		if d := lb.GetWarmupDurationSecs(); d != nil {
-			return &clusterv3.Cluster_SlowStartConfig{SlowStartWindow: d}
+			return &clusterv3.Cluster_SlowStartConfig{SlowStartWindow: traffic.AtLeast(d, 0)}
 		}
 		return nil
 	}
 	out := &clusterv3.Cluster_SlowStartConfig{
-		SlowStartWindow: durationpb.New(w.GetDuration().AsDuration()),
+		SlowStartWindow: traffic.AtLeast(durationpb.New(w.GetDuration().AsDuration()), 0),
 		// A runtime key is required; this one is nobody's.
 		Aggression:       &corev3.RuntimeDouble{DefaultValue: 1, RuntimeKey: "("},
 		MinWeightPercent: &typev3.Percent{Value: 10},
 	}
 	if a := w.GetAggression(); a != nil {
-		out.Aggression.DefaultValue = a.GetValue()
+		out.Aggression.DefaultValue = traffic.Between(a.GetValue(), 0, math.MaxInt32)
 	}
 	if m := w.GetMinimumPercent(); m != nil {
 		out.MinWeightPercent = percent(m.GetValue())
@@ -132,7 +152,7 @@ func consistentHash(cl *clusterv3.Cluster, hash *networking.LoadBalancerSettings
 		cl.LbPolicy = clusterv3.Cluster_MAGLEV
 		if n := m.GetTableSize(); n > 0 {
 			cl.LbConfig = &clusterv3.Cluster_MaglevLbConfig_{
-				MaglevLbConfig: &clusterv3.Cluster_MaglevLbConfig{TableSize: wrapperspb.UInt64(n)},
+				MaglevLbConfig: &clusterv3.Cluster_MaglevLbConfig{TableSize: wrapperspb.UInt64(tableSize(n))},
 			}
 		}
 		return
@@ -146,7 +166,7 @@ func consistentHash(cl *clusterv3.Cluster, hash *networking.LoadBalancerSettings
 	}
 	if size > 0 {
 		cl.LbConfig = &clusterv3.Cluster_RingHashLbConfig_{
-			RingHashLbConfig: &clusterv3.Cluster_RingHashLbConfig{MinimumRingSize: wrapperspb.UInt64(size)},
+			RingHashLbConfig: &clusterv3.Cluster_RingHashLbConfig{MinimumRingSize: wrapperspb.UInt64(min(size, maxRingSize))},
 		}
 	}
 }

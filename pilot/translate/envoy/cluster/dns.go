@@ -34,6 +34,10 @@ func (j *job) dns(cl *clusterv3.Cluster, t *target) bool {
 	}
 	cl.LoadAssignment = assignment
 	one := t.service.Resolution == model.DNSRoundRobin || t.service.ConnectStrategyRace
+	if one { // and of one name only
+		assignment.Endpoints = assignment.Endpoints[:1]
+		assignment.Endpoints[0].LbEndpoints = assignment.Endpoints[0].GetLbEndpoints()[:1]
+	}
 	family := j.lookupFamily(t.service)
 	if j.c.Stock() {
 		j.stockDNS(cl, one, family)

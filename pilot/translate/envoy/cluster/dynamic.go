@@ -57,6 +57,9 @@ func (j *job) forwardProxy(t *target) []*translate.Message {
 		autoNames(s.client, t, &o)
 		config.AllowInsecureClusterOptions = given || s.client.InsecureSkipVerify || !o.upstream.GetAutoSanValidation()
 		s.auto = false
+	} else {
+		// Without TLS there is no name to check, but Envoy asks for the check wherever there are options.
+		config.AllowInsecureClusterOptions = o.kind != unsaid || !o.plain()
 	}
 	j.forwardType(cl, config)
 	j.sockets(cl, t, s)
@@ -127,7 +130,7 @@ func (j *job) dynamicDNS() *clusterv3.Cluster {
 func (j *job) plainTLS(cl *clusterv3.Cluster, client *tls.Client) {
 	context, err := j.tls.Context(j.c, client)
 	if err != nil {
-		j.err = fmt.Errorf("cluster %s: TLS: %w", cl.GetName(), err)
+		j.err = fmt.Errorf("TLS: %w", err)
 		return
 	}
 	cl.TransportSocket = j.socket(nameTLS, context)

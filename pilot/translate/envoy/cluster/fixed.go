@@ -36,7 +36,7 @@ func (j *job) fixed(u fixedUnit) ([]*translate.Message, error) {
 	default:
 		return nil, fmt.Errorf("fixed clusters: no cluster is called %s", u)
 	}
-	return []*translate.Message{{Name: string(u), Proto: cl}}, j.err
+	return []*translate.Message{j.message(cl)}, nil
 }
 
 // passthrough sends to wherever the connection was going. The inbound one has the other's name in statistics: users

@@ -68,6 +68,10 @@ func run(t *testing.T, a *txtar.Archive) string {
 		}
 		for _, m := range w.clusters(t, proxy(t, f.Data)) {
 			if len(only) == 0 || slices.ContainsFunc(only, func(s string) bool { return strings.Contains(m.Name, s) }) {
+				if m.Err != nil {
+					out.WriteString(who + ": " + m.Name + "\n  error: " + m.Err.Error() + "\n")
+					continue
+				}
 				out.WriteString(who + ": " + m.Name + "\n" + text(t, m.Proto))
 			}
 		}

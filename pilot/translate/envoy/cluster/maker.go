@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/tls"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
@@ -66,15 +67,7 @@ func newMaker() *maker {
 	return m
 }
 
-// pack wraps a message deterministically. That fails only for text that is not UTF-8, which no source lets through;
-// the wrapped message is then empty and Envoy refuses the cluster by name.
-func (m *maker) pack(msg proto.Message) *anypb.Any {
-	out := &anypb.Any{}
-	if err := anypb.MarshalFrom(out, msg, proto.MarshalOptions{Deterministic: true}); err != nil {
-		return &anypb.Any{}
-	}
-	return out
-}
+func (m *maker) pack(msg proto.Message) *anypb.Any { return translate.Pack(msg) }
 
 func (m *maker) socket(name string, msg proto.Message) *corev3.TransportSocket {
 	return &corev3.TransportSocket{

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"math"
+	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -28,15 +29,16 @@ func (j *job) pool(cl *clusterv3.Cluster, o *httpOptions, p *traffic.Policy) {
 	limit(&t.MaxRequests, http.GetHttp2MaxRequests())
 	limit(&t.MaxRetries, http.GetMaxRetries())
 	t.RetryBudget = retryBudget(p.RetryBudget)
-	if d := tcp.GetConnectTimeout(); d != nil {
+	if d := traffic.AtLeast(tcp.GetConnectTimeout(), time.Nanosecond); d != nil {
 		cl.ConnectTimeout = d
 	}
-	idle := http.GetIdleTimeout()
+	idle := traffic.AtLeast(http.GetIdleTimeout(), 0)
 	if idle == nil {
-		idle = tcp.GetIdleTimeout()
+		idle = traffic.AtLeast(tcp.GetIdleTimeout(), 0)
 	}
-	if n := http.GetMaxRequestsPerConnection(); idle != nil || n > 0 || tcp.GetMaxConnectionDuration() != nil {
-		o.common = &corev3.HttpProtocolOptions{IdleTimeout: idle, MaxConnectionDuration: tcp.GetMaxConnectionDuration()}
+	most := traffic.AtLeast(tcp.GetMaxConnectionDuration(), time.Millisecond)
+	if n := http.GetMaxRequestsPerConnection(); idle != nil || n > 0 || most != nil {
+		o.common = &corev3.HttpProtocolOptions{IdleTimeout: idle, MaxConnectionDuration: most}
 		if n > 0 {
 			o.common.MaxRequestsPerConnection = uint32Value(n)
 		}
@@ -66,7 +68,7 @@ func retryBudget(b *networking.TrafficPolicy_RetryBudget) *clusterv3.CircuitBrea
 		return nil
 	}
 	out := &clusterv3.CircuitBreakers_Thresholds_RetryBudget{
-		BudgetPercent: percent(20), MinRetryConcurrency: uint32Value(uint32(3)), BudgetInterval: b.GetBudgetInterval(),
+		BudgetPercent: percent(20), MinRetryConcurrency: uint32Value(uint32(3)), BudgetInterval: traffic.AtLeast(b.GetBudgetInterval(), time.Millisecond),
 	}
 	if b.GetPercent() != nil {
 		out.BudgetPercent = percent(b.GetPercent().GetValue())
@@ -77,7 +79,8 @@ func retryBudget(b *networking.TrafficPolicy_RetryBudget) *clusterv3.CircuitBrea
 	return out
 }
 
-func percent(v float64) *typev3.Percent { return &typev3.Percent{Value: v} }
+// percent returns a percentage within its bounds: one that is no number makes Envoy abort.
+func percent(v float64) *typev3.Percent { return &typev3.Percent{Value: traffic.Between(v, 0, 100)} }
 
 // keepalive merges the mesh's and the rule's settings field by field. One that is there but empty enables the
 // operating system's defaults.
@@ -106,7 +109,8 @@ func outlier(d *networking.OutlierDetection) *clusterv3.OutlierDetection {
 		return nil
 	}
 	out := &clusterv3.OutlierDetection{
-		EnforcingSuccessRate: wrapperspb.UInt32(0), Interval: d.GetInterval(), BaseEjectionTime: d.GetBaseEjectionTime(),
+		EnforcingSuccessRate: wrapperspb.UInt32(0), Interval: traffic.AtLeast(d.GetInterval(), time.Millisecond),
+		BaseEjectionTime: traffic.AtLeast(d.GetBaseEjectionTime(), time.Millisecond),
 	}
 	enforce := func(v *wrapperspb.UInt32Value) *wrapperspb.UInt32Value {
 		if v.GetValue() == 0 {
@@ -120,11 +124,11 @@ func outlier(d *networking.OutlierDetection) *clusterv3.OutlierDetection {
 	if v := d.GetConsecutiveGatewayErrors(); v != nil {
 		out.ConsecutiveGatewayFailure, out.EnforcingConsecutiveGatewayFailure = v, enforce(v)
 	}
-	if v := d.GetFailurePercentageThreshold(); v != nil {
+	if v := traffic.AtMost(d.GetFailurePercentageThreshold(), 100); v != nil {
 		out.FailurePercentageThreshold, out.EnforcingFailurePercentage = v, enforce(v)
 	}
 	if n := d.GetMaxEjectionPercent(); n > 0 {
-		out.MaxEjectionPercent = uint32Value(n)
+		out.MaxEjectionPercent = uint32Value(min(n, 100))
 	}
 	if d.GetSplitExternalLocalOriginErrors() {
 		out.SplitExternalLocalOriginErrors = true

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"strconv"
+	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/matcher/v3"
@@ -16,6 +17,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
@@ -130,8 +132,10 @@ func http2Options(o *httpOptions) *corev3.Http2ProtocolOptions {
 	if o.streams > 0 {
 		out.MaxConcurrentStreams = uint32Value(o.streams)
 	}
-	if k := o.keepalive; k.GetInterval() != nil || k.GetTimeout() != nil {
-		out.ConnectionKeepalive = &corev3.KeepaliveSettings{Interval: k.GetInterval(), Timeout: k.GetTimeout()}
+	interval := traffic.AtLeast(o.keepalive.GetInterval(), time.Millisecond)
+	// Envoy refuses the one without the other; what is left of a wrong setting is none.
+	if timeout := traffic.AtLeast(o.keepalive.GetTimeout(), time.Millisecond); timeout != nil {
+		out.ConnectionKeepalive = &corev3.KeepaliveSettings{Interval: interval, Timeout: timeout}
 	}
 	return out
 }

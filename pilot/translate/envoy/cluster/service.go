@@ -44,7 +44,7 @@ func (j *job) service(u serviceUnit) ([]*translate.Message, error) {
 		}
 		out = append(out, j.port(s, p, rule)...)
 	}
-	return out, j.err
+	return out, nil
 }
 
 func (j *job) port(s *model.Service, p *model.Port, rule *model.DestinationRule) []*translate.Message {
@@ -61,7 +61,7 @@ func (j *job) port(s *model.Service, p *model.Port, rule *model.DestinationRule)
 	}
 	subsets := subsetsOf(rule)
 	out := make([]*translate.Message, 1, 1+len(subsets))
-	out[0] = &translate.Message{Name: cl.GetName(), Proto: cl}
+	out[0] = j.message(cl)
 	seen := make(map[string]struct{}, len(subsets))
 	for _, sub := range subsets {
 		if _, twice := seen[sub.GetName()]; twice || sub.GetName() == "" {
@@ -72,10 +72,17 @@ func (j *job) port(s *model.Service, p *model.Port, rule *model.DestinationRule)
 		ts.name.Subset, ts.subset = sub.GetName(), sub
 		ts.policy = t.policy.Subset(sub.GetTrafficPolicy(), p.Number)
 		if cl := j.outbound(&ts); cl != nil {
-			out = append(out, &translate.Message{Name: cl.GetName(), Proto: cl})
+			out = append(out, j.message(cl))
 		}
 	}
 	return out
+}
+
+// message returns a finished cluster, or why it cannot be made: that is no fault of the others.
+func (j *job) message(cl *clusterv3.Cluster) *translate.Message {
+	m := &translate.Message{Name: cl.GetName(), Proto: cl, Err: j.err}
+	j.err = nil
+	return m
 }
 
 func subsetsOf(rule *model.DestinationRule) []*networking.Subset {

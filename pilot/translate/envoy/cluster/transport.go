@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -43,9 +44,13 @@ func (j *job) secure(cl *clusterv3.Cluster, t *target, o *httpOptions) {
 func (j *job) sockets(cl *clusterv3.Cluster, t *target, s secured) {
 	var socket *corev3.TransportSocket
 	if s.client != nil {
+		if strings.Contains(s.client.SNI, "\x00") {
+			j.err = errors.New("TLS: the server name has a null byte")
+			return
+		}
 		context, err := j.tls.Context(j.c, s.client)
 		if err != nil {
-			j.err = fmt.Errorf("cluster %s: TLS: %w", cl.GetName(), err)
+			j.err = fmt.Errorf("TLS: %w", err)
 			return
 		}
 		socket = j.socket(nameTLS, context)
@@ -177,13 +182,10 @@ func (j *job) ownCertificate() *tls.Client {
 func (j *job) filesByAgent() bool { return j.c.Meta("file-credential") == "true" }
 
 // userClient returns a rule's own TLS settings; nil for credentials that a sidecar is not entitled to, since the rule
-// is not meant for it alone, and for mutual TLS without a certificate, which is reported on the rule.
+// is not meant for it alone. Mutual TLS without a certificate is an error of the cluster: it must not become plaintext.
 func (j *job) userClient(t *target, s *networking.ClientTLSSettings) *tls.Client {
 	name := s.GetCredentialName()
 	if name != "" && j.kind == view.Sidecar && t.rule.Selector == nil && !strings.HasPrefix(name, "configmap://") {
-		return nil
-	}
-	if s.GetMode() == networking.ClientTLSSettings_MUTUAL && name == "" && (s.GetClientCertificate() == "" || s.GetPrivateKey() == "") {
 		return nil
 	}
 	return &tls.Client{

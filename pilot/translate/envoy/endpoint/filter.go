@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"math"
 	"net/netip"
 	"strings"
 
@@ -9,7 +10,11 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 )
 
-const udsPrefix = "unix://"
+const (
+	udsPrefix = "unix://"
+	// maxPath is the longest path of a Unix domain socket, in bytes.
+	maxPath = 107
+)
 
 // wanted tells whether the cluster has e (translation-l4 §3.1, §3.2). The proxy is looked at last, and only where some
 // endpoint could be left out because of it.
@@ -22,13 +27,20 @@ func (b *builder) usable(e *model.Endpoint) bool {
 	if len(e.Addresses) == 0 {
 		return len(b.remote(e)) > 0 // known by its network only
 	}
+	if path, ok := strings.CutPrefix(e.Addresses[0], udsPrefix); ok {
+		return e.Port == 0 && path != "" && len(path) <= maxPath && !strings.Contains(path, "\x00")
+	}
+	if e.Port > math.MaxUint16 {
+		return false
+	}
 	if b.q.DNS {
-		return true
+		return e.Addresses[0] != ""
 	}
-	if strings.HasPrefix(e.Addresses[0], udsPrefix) {
-		return e.Port == 0
-	}
-	_, err := netip.ParseAddr(e.Addresses[0])
+	return isAddress(e.Addresses[0])
+}
+
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
 	return err == nil
 }
 

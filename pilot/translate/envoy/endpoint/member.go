@@ -65,6 +65,9 @@ func (b *builder) address(e *model.Endpoint) *endpointv3.Endpoint {
 	out := &endpointv3.Endpoint{Address: addressMessage(e.Addresses[0], e.Port)}
 	if b.dual {
 		for _, a := range e.Addresses[1:] {
+			if !isAddress(a) {
+				continue
+			}
 			out.AdditionalAddresses = append(out.AdditionalAddresses, &endpointv3.Endpoint_AdditionalAddress{
 				Address: addressMessage(a, e.Port),
 			})

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 )
 
 // defaultText is the format of file logs that users of the field know.
@@ -73,36 +75,42 @@ func (s *Set) meshFileLog(path string) *accesslogv3.AccessLog {
 }
 
 func (s *Set) meshFormat() *corev3.SubstitutionFormatString {
-	format := s.mesh.GetAccessLogFormat()
+	text := s.mesh.GetAccessLogFormat()
 	if s.mesh.GetAccessLogEncoding() == meshconfig.MeshConfig_TEXT {
-		if format == "" {
-			format = defaultText
+		if text == "" {
+			text = defaultText
 		}
-		return s.textFormat(format)
+		return s.textFormat(text)
 	}
 	fields := defaultJSON()
-	if format != "" {
+	if text != "" {
 		own := &structpb.Struct{}
-		if err := protojson.Unmarshal([]byte(format), own); err == nil {
+		if err := protojson.Unmarshal([]byte(text), own); err == nil {
 			fields = own
 		}
 	}
 	return s.jsonFormat(fields)
 }
 
-func (s *Set) textFormat(format string) *corev3.SubstitutionFormatString {
-	if !strings.HasSuffix(format, "\n") {
-		format += "\n"
+func (s *Set) textFormat(text string) *corev3.SubstitutionFormatString {
+	if !understood(text) {
+		text = defaultText
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
 	}
 	return &corev3.SubstitutionFormatString{
 		Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
-			Specifier: &corev3.DataSource_InlineString{InlineString: format},
+			Specifier: &corev3.DataSource_InlineString{InlineString: text},
 		}},
-		Formatters: s.formatters(format),
+		Formatters: s.formatters(text),
 	}
 }
 
 func (s *Set) jsonFormat(fields *structpb.Struct) *corev3.SubstitutionFormatString {
+	if !understoodAll(structpb.NewStructValue(fields)) {
+		fields = defaultJSON()
+	}
 	return &corev3.SubstitutionFormatString{
 		Format:            &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: fields},
 		JsonFormatOptions: &corev3.JsonFormatOptions{SortProperties: false}, //nolint:staticcheck // what Istio proxies get
@@ -110,39 +118,59 @@ func (s *Set) jsonFormat(fields *structpb.Struct) *corev3.SubstitutionFormatStri
 	}
 }
 
+// understood tells whether Envoy understands a format of logs, which has one command more than headers have.
+func understood(text string) bool {
+	return format.Valid(strings.ReplaceAll(text, "%REQ_WITHOUT_QUERY(", "%REQ("))
+}
+
+// understoodAll tells the same of all text in v. Keys are no formats.
+func understoodAll(v *structpb.Value) bool {
+	for _, f := range v.GetStructValue().GetFields() {
+		if !understoodAll(f) {
+			return false
+		}
+	}
+	for _, e := range v.GetListValue().GetValues() {
+		if !understoodAll(e) {
+			return false
+		}
+	}
+	return understood(v.GetStringValue())
+}
+
 // formatters returns what a format needs beyond the built-in commands.
-func (s *Set) formatters(format string) []*corev3.TypedExtensionConfig {
-	if !strings.Contains(format, "%REQ_WITHOUT_QUERY") {
+func (s *Set) formatters(text string) []*corev3.TypedExtensionConfig {
+	if !strings.Contains(text, "%REQ_WITHOUT_QUERY") {
 		return nil
 	}
 	return []*corev3.TypedExtensionConfig{{Name: nameNoQuery, TypedConfig: s.Pack(&noqueryv3.ReqWithoutQuery{})}}
 }
 
 func (s *Set) fileLog(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider) *accesslogv3.AccessLog {
-	var format *corev3.SubstitutionFormatString
+	var form *corev3.SubstitutionFormatString
 	switch f := p.GetLogFormat().GetLogFormat().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider_LogFormat_Text:
 		text := f.Text
 		if text == "" {
 			text = defaultText
 		}
-		format = s.textFormat(text)
+		form = s.textFormat(text)
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider_LogFormat_Labels:
 		fields := f.Labels
 		if len(fields.GetFields()) == 0 {
 			fields = defaultJSON()
 		}
-		format = s.jsonFormat(fields)
+		form = s.jsonFormat(fields)
 	default:
-		format = s.meshFormat()
+		form = s.meshFormat()
 	}
-	format.OmitEmptyValues = p.GetOmitEmptyValues()
+	form.OmitEmptyValues = p.GetOmitEmptyValues()
 	path := p.GetPath()
 	if path == "" {
 		path = "/dev/stdout"
 	}
 	return s.logger(nameFileLog, &filev3.FileAccessLog{
-		Path: path, AccessLogFormat: &filev3.FileAccessLog_LogFormat{LogFormat: format},
+		Path: path, AccessLogFormat: &filev3.FileAccessLog_LogFormat{LogFormat: form},
 	})
 }
 
@@ -221,7 +249,7 @@ func (s *Set) otelLog(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTeleme
 	if name == "" {
 		name = "otel_envoy_accesslog"
 	}
-	if text == "" {
+	if text == "" || !understood(text) {
 		text = defaultText
 	}
 	cluster, host := ProviderCluster(p.GetService(), p.GetPort())
@@ -242,7 +270,7 @@ func (s *Set) otelLog(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTeleme
 		c.Attributes = &otlp.KeyValueList{}
 		for _, k := range sortedKeys(fields) {
 			c.Attributes.Values = append(c.Attributes.Values, &otlp.KeyValue{
-				Key: k, Value: &otlp.AnyValue{Value: &otlp.AnyValue_StringValue{StringValue: fields[k].GetStringValue()}},
+				Key: k, Value: &otlp.AnyValue{Value: &otlp.AnyValue_StringValue{StringValue: format.Header(fields[k].GetStringValue())}},
 			})
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	api "istio.io/api/telemetry/v1alpha1"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -126,8 +127,8 @@ func TestFilterOrder(t *testing.T) {
 		if stockTraces := c.stock && m.Tracing != nil; stockTraces {
 			t.Error("a stock Envoy without a tracer is told to trace")
 		}
-		if s.Err() != nil {
-			t.Error(s.Err())
+		if err := translate.Check(m); err != nil {
+			t.Error(err)
 		}
 	}
 }

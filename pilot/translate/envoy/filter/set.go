@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -12,6 +11,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -59,7 +59,6 @@ type Set struct {
 	c     *view.Context
 	mesh  *meshconfig.MeshConfig
 	stock bool
-	err   error
 	proxy *meshconfig.ProxyConfig
 	telem *telemetry
 }
@@ -69,20 +68,11 @@ func New(c *view.Context) *Set {
 	return &Set{c: c, mesh: c.Mesh().Config, stock: c.Stock()}
 }
 
-// Err returns what went wrong with any message packed so far.
-func (s *Set) Err() error { return s.err }
-
 // Stock tells whether the filters are for a stock Envoy.
 func (s *Set) Stock() bool { return s.stock }
 
-// Pack wraps m deterministically. Errors are kept for Err.
-func (s *Set) Pack(m proto.Message) *anypb.Any {
-	out := &anypb.Any{}
-	if err := anypb.MarshalFrom(out, m, proto.MarshalOptions{Deterministic: true}); err != nil && s.err == nil {
-		s.err = fmt.Errorf("pack %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
-	}
-	return out
-}
+// Pack wraps m as translate.Pack does.
+func (s *Set) Pack(m proto.Message) *anypb.Any { return translate.Pack(m) }
 
 // ProxyConfig returns the configuration in force for the proxy; it is shared.
 func (s *Set) ProxyConfig() *meshconfig.ProxyConfig {

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 )
 
 // zipkinTimeout is how long a report to a Zipkin collector may take.
@@ -78,7 +80,7 @@ func providerHeaders(list []*meshconfig.MeshConfig_ExtensionProvider_HttpHeader)
 	for _, h := range list {
 		out = append(out, &corev3.HeaderValueOption{
 			AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-			Header:       &corev3.HeaderValue{Key: h.GetName(), Value: h.GetValue()},
+			Header:       &corev3.HeaderValue{Key: h.GetName(), Value: format.Header(h.GetValue())},
 		})
 	}
 	return out

@@ -12,6 +12,8 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	api "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 )
 
 // defaultSampling is the share of traces sampled when nobody says otherwise, in percent.
@@ -192,7 +194,7 @@ func (s *Set) telemetryTag(name string, t *api.Tracing_CustomTag) *tracingv3.Cus
 		return headerTag(name, x.Header.GetName(), x.Header.GetDefaultValue())
 	case *api.Tracing_CustomTag_Formatter:
 		if s.atLeast(1, 29) {
-			return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Value{Value: x.Formatter.GetValue()}}
+			return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Value{Value: format.Header(x.Formatter.GetValue())}}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"net/netip"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -83,6 +84,18 @@ func socket(bind string, port uint32) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 		Address: bind, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
 	}}}
+}
+
+// maxPath is the longest path of a Unix domain socket, in bytes.
+const maxPath = 107
+
+// bindable tells whether Envoy takes an address to listen at.
+func bindable(bind string) bool {
+	if path, ok := strings.CutPrefix(bind, unixPrefix); ok {
+		return path != "" && len(path) <= maxPath && !strings.Contains(path, "\x00")
+	}
+	a, err := netip.ParseAddr(bind)
+	return err == nil && a.Zone() == ""
 }
 
 // setAddresses gives l its addresses.

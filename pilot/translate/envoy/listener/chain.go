@@ -43,20 +43,38 @@ type chain struct {
 	metadata  *corev3.Metadata
 }
 
-// normalize sorts and masks what the chain matches. Matching everything is matching nothing in particular.
-func (c *chain) normalize() {
+// normalize sorts and masks what the chain matches. Matching everything is matching nothing in particular. It reports
+// false if there is something in particular to match, but nothing that Envoy takes: that is not everything.
+func (c *chain) normalize() bool {
 	if slices.Contains(c.sni, "*") {
 		c.sni = nil
 	}
-	c.sni = sortedSet(c.sni)
+	names := make([]string, 0, len(c.sni))
+	for _, n := range c.sni {
+		if serverName(n) {
+			names = append(names, strings.ToLower(n)) // as Envoy compares them
+		}
+	}
+	if len(names) == 0 && len(c.sni) > 0 {
+		return false
+	}
+	c.sni = sortedSet(names)
 	var cidrs []string
+	any := len(c.cidrs) == 0
 	for _, text := range c.cidrs {
 		p, ok := parseRange(text)
+		any = any || ok
 		if ok && (p.Bits() != 0 || !p.Addr().IsUnspecified()) {
 			cidrs = append(cidrs, p.Masked().String())
 		}
 	}
 	c.cidrs = sortedSet(cidrs)
+	return any
+}
+
+// serverName tells whether Envoy can match a server name: a wildcard stands for whole labels at the beginning.
+func serverName(n string) bool {
+	return n != "" && n[0] != '.' && !strings.Contains(strings.TrimPrefix(n, "*."), "*")
 }
 
 func sortedSet(list []string) []string {
@@ -74,13 +92,6 @@ func parseRange(text string) (netip.Prefix, bool) {
 		return netip.Prefix{}, false
 	}
 	return netip.PrefixFrom(a, a.BitLen()), true
-}
-
-// key tells chains apart that Envoy takes for the same.
-func (c *chain) key() string {
-	return strings.Join([]string{
-		c.transport, strings.Join(c.alpn, ","), strings.Join(c.sni, ","), strings.Join(c.cidrs, ","),
-	}, "|")
 }
 
 func (c *chain) all() bool {
@@ -110,21 +121,68 @@ func (c *chain) proto(stock bool) *listenerv3.FilterChain {
 	return out
 }
 
-// chainSet collects the chains of a listener; of several that match the same the first stays.
+// chainSet collects the chains of a listener; of several that match the same the first stays, and of what several
+// match in part the first has that part: Envoy takes no listener in which two chains match the same.
 type chainSet struct {
-	list []*chain
-	keys map[string]bool
+	list  []*chain
+	taken map[string]bool
 }
 
 func (s *chainSet) add(c *chain) {
-	c.normalize()
-	if s.keys == nil {
-		s.keys = map[string]bool{}
+	if !c.normalize() || !s.claim(c) {
+		return
 	}
-	if k := c.key(); !s.keys[k] {
-		s.keys[k] = true
-		s.list = append(s.list, c)
+	s.list = append(s.list, c)
+}
+
+// claim takes from c what earlier chains match, and reports false if nothing is left.
+func (s *chainSet) claim(c *chain) bool {
+	if !s.free(c, c.cidrs, c.sni) {
+		switch {
+		case len(c.sni) > 0:
+			c.sni = slices.DeleteFunc(c.sni, func(n string) bool { return !s.free(c, c.cidrs, []string{n}) })
+			if len(c.sni) == 0 {
+				return false
+			}
+		case len(c.cidrs) > 0:
+			c.cidrs = slices.DeleteFunc(c.cidrs, func(r string) bool { return !s.free(c, []string{r}, nil) })
+			if len(c.cidrs) == 0 {
+				return false
+			}
+		default:
+			return false
+		}
 	}
+	if s.taken == nil {
+		s.taken = map[string]bool{}
+	}
+	c.matches(c.cidrs, c.sni, func(key string) { s.taken[key] = true })
+	return true
+}
+
+// free tells whether no chain matches any of the ranges and names as c would.
+func (s *chainSet) free(c *chain, cidrs, sni []string) bool {
+	ok := true
+	c.matches(cidrs, sni, func(key string) { ok = ok && !s.taken[key] })
+	return ok
+}
+
+// matches yields the single matches that the ranges and names make up with what else c matches.
+func (c *chain) matches(cidrs, sni []string, yield func(key string)) {
+	for _, r := range orNone(cidrs) {
+		for _, n := range orNone(sni) {
+			for _, a := range orNone(c.alpn) {
+				yield(c.transport + "|" + a + "|" + n + "|" + r)
+			}
+		}
+	}
+}
+
+func orNone(list []string) []string {
+	if len(list) == 0 {
+		return []string{""}
+	}
+	return list
 }
 
 // matchAll returns the index of the chain that takes everything, or -1.

@@ -54,7 +54,7 @@ func buildInbound(c *view.Context) ([]*translate.Message, error) {
 			out = append(out, &translate.Message{Name: l.Name, Proto: l})
 		}
 	}
-	return out, b.filters.Err()
+	return out, nil
 }
 
 // virtual returns the listener that all redirected inbound connections reach.

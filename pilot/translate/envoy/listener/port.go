@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,14 +37,26 @@ func buildPort(c *view.Context, u outboundUnit) ([]*translate.Message, error) {
 			b.http(&d)
 		}
 	}
-	if len(b.chains.list) == 0 {
+	if len(b.chains.list) == 0 || slices.ContainsFunc(b.binds, func(bind string) bool { return !bindable(bind) }) {
 		return nil, nil
 	}
-	l := b.listener()
-	if err := b.filters.Err(); err != nil {
-		return nil, err
+	for _, c := range b.chains.list {
+		if !accepted(c.filters) {
+			c.filters = blackHole(b.filters, filter.Outbound)
+		}
 	}
+	l := b.listener()
 	return []*translate.Message{{Name: l.Name, Proto: l}}, nil
+}
+
+// accepted tells whether Envoy takes the filters. Chains are many owners': whose filters are wrong gets nothing through.
+func accepted(filters []*listenerv3.Filter) bool {
+	for _, f := range filters {
+		if translate.Check(f) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func listenerName(bind string, port uint32) string {
@@ -179,7 +192,7 @@ func buildHTTPProxy(c *view.Context, u httpProxyUnit) ([]*translate.Message, err
 		Direction: filter.Outbound, StatPrefix: "outbound_" + l.Name + ";", RouteName: route.NameFor(c, "http_proxy"), AbsoluteURL: true,
 	})}}
 	l.FilterChains = []*listenerv3.FilterChain{ch.proto(f.Stock())}
-	return []*translate.Message{{Name: l.Name, Proto: l}}, f.Err()
+	return []*translate.Message{{Name: l.Name, Proto: l}}, nil
 }
 
 // virtualUnit is the listener that all redirected outbound connections reach first.
@@ -209,7 +222,7 @@ func buildVirtualOutbound(c *view.Context, u virtualUnit) ([]*translate.Message,
 		},
 		{Name: "virtualOutbound-catchall-tcp", Filters: fallbackFilters(f, u.fallback)},
 	}
-	return []*translate.Message{{Name: l.Name, Proto: l}}, f.Err()
+	return []*translate.Message{{Name: l.Name, Proto: l}}, nil
 }
 
 func blackHole(f *filter.Set, d filter.Direction) []*listenerv3.Filter {

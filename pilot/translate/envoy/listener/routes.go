@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/filter"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 )
 
@@ -194,10 +196,14 @@ func (b *portBuilder) routeFilters(d *demand, v *model.VirtualService, routes []
 		}
 		return b.filters.Connection(o)
 	}
+	var sum uint64
+	for _, r := range routes {
+		sum += uint64(max(r.GetWeight(), 0)) //nolint:gosec // not negative
+	}
 	for _, r := range routes {
 		if r.GetWeight() > 0 {
 			o.Weighted = append(o.Weighted, filter.WeightedCluster{
-				Name: b.destination(r.GetDestination(), d.port), Weight: uint32(r.GetWeight()),
+				Name: b.destination(r.GetDestination(), d.port), Weight: traffic.Share(uint32(r.GetWeight()), sum),
 			})
 		}
 	}
@@ -231,8 +237,8 @@ func (b *portBuilder) connection(d *demand, rule *model.DestinationRule, subset 
 		return o
 	}
 	policy := rule.Spec.GetTrafficPolicy()
-	o.IdleTimeout = policy.GetConnectionPool().GetTcp().GetIdleTimeout()
-	o.MaxDuration = policy.GetConnectionPool().GetTcp().GetMaxConnectionDuration()
+	o.IdleTimeout = traffic.AtLeast(policy.GetConnectionPool().GetTcp().GetIdleTimeout(), 0)
+	o.MaxDuration = traffic.AtLeast(policy.GetConnectionPool().GetTcp().GetMaxConnectionDuration(), time.Millisecond)
 	o.HashSourceIP = policy.GetLoadBalancer().GetConsistentHash().GetUseSourceIp()
 	tunnel := policy.GetTunnel()
 	if s := rule.Subset(subset); s != nil {
@@ -245,7 +251,7 @@ func (b *portBuilder) connection(d *demand, rule *model.DestinationRule, subset 
 	}
 	if tunnel != nil {
 		o.Tunnel = &tcpv3.TcpProxy_TunnelingConfig{
-			Hostname: tunnel.GetTargetHost() + ":" + strconv.FormatUint(uint64(tunnel.GetTargetPort()), 10),
+			Hostname: format.Header(tunnel.GetTargetHost() + ":" + strconv.FormatUint(uint64(tunnel.GetTargetPort()), 10)),
 			UsePost:  strings.EqualFold(tunnel.GetProtocol(), "POST"),
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
@@ -56,6 +57,7 @@ func redirect(in *networking.HTTPRedirect, listen uint32, tls bool) *routev3.Red
 	return out
 }
 
+// directResponse returns the response, or nil for a body that is too large.
 func directResponse(in *networking.HTTPDirectResponse) *routev3.DirectResponseAction {
 	out := &routev3.DirectResponseAction{Status: in.GetStatus()}
 	switch b := in.GetBody().GetSpecifier().(type) {
@@ -63,6 +65,9 @@ func directResponse(in *networking.HTTPDirectResponse) *routev3.DirectResponseAc
 		out.Body = &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: b.String_}}
 	case *networking.HTTPBody_Bytes:
 		out.Body = &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: b.Bytes}}
+	}
+	if len(out.GetBody().GetInlineString())+len(out.GetBody().GetInlineBytes()) > maxDirectResponse {
+		return nil
 	}
 	return out
 }
@@ -158,13 +163,17 @@ func setRewrite(out *routev3.RouteAction, r *networking.HTTPRoute, gatewayAPI bo
 // setWeighted splits requests by weight. Without any weight nobody may get them.
 func (t *translator) setWeighted(out *routev3.RouteAction, destinations []*networking.HTTPRouteDestination) {
 	split := &routev3.WeightedCluster{}
+	var sum uint64
+	for _, d := range destinations {
+		sum += uint64(max(d.GetWeight(), 0)) //nolint:gosec // not negative
+	}
 	for _, d := range destinations {
 		if d.GetWeight() <= 0 {
 			continue
 		}
 		h := newHeaderChanges(d.GetHeaders())
 		w := &routev3.WeightedCluster_ClusterWeight{
-			Name: t.cluster(d.GetDestination()), Weight: wrapperspb.UInt32(uint32(d.GetWeight())),
+			Name: t.cluster(d.GetDestination()), Weight: wrapperspb.UInt32(traffic.Share(uint32(d.GetWeight()), sum)),
 			RequestHeadersToAdd: h.requestAdd, RequestHeadersToRemove: h.requestRemove,
 			ResponseHeadersToAdd: h.responseAdd, ResponseHeadersToRemove: h.responseRemove,
 		}

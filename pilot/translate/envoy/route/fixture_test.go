@@ -167,8 +167,8 @@ func checkConfiguration(t failer, c *routev3.RouteConfiguration) {
 			domains[key] = h.GetName()
 		}
 		for _, r := range h.GetRoutes() {
-			if !validRegexes(r) {
-				t.Errorf("%s: %s has a bad regular expression", c.GetName(), h.GetName())
+			if err := translate.Check(r); err != nil {
+				t.Errorf("%s: %s: %v", c.GetName(), h.GetName(), err)
 			}
 		}
 	}

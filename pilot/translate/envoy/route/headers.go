@@ -8,6 +8,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 )
 
 // headerChanges are the operations on headers of one route or one weighted destination.
@@ -45,7 +47,7 @@ func headerValues(ops *networking.Headers_HeaderOperations) []*corev3.HeaderValu
 		for _, k := range slices.Sorted(maps.Keys(values)) {
 			if !routing(k) {
 				out = append(out, &corev3.HeaderValueOption{
-					Header: &corev3.HeaderValue{Key: k, Value: values[k]}, AppendAction: action,
+					Header: &corev3.HeaderValue{Key: k, Value: format.Header(values[k])}, AppendAction: action,
 				})
 			}
 		}

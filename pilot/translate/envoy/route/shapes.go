@@ -11,21 +11,15 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 )
 
 const (
 	defaultRoute = "default"
-	prefixType   = "type.googleapis.com/"
 )
 
-// pack puts a message that marshals by construction into an Any.
-func pack(m proto.Message) *anypb.Any {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		panic(err) // the engine contains it; only text that is not UTF-8 gets here, and the caller drops that route
-	}
-	return &anypb.Any{TypeUrl: prefixType + string(m.ProtoReflect().Descriptor().FullName()), Value: b}
-}
+func pack(m proto.Message) *anypb.Any { return translate.Pack(m) }
 
 func matchAll() *routev3.RouteMatch {
 	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}

@@ -1,18 +1,17 @@
 package route
 
 import (
-	"regexp/syntax"
 	"strconv"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
@@ -112,7 +111,11 @@ func (t *translator) route(r *networking.HTTPRoute, m *networking.HTTPMatchReque
 		}
 		out.Action = &routev3.Route_Redirect{Redirect: action}
 	case r.GetDirectResponse() != nil:
-		out.Action = &routev3.Route_DirectResponse{DirectResponse: directResponse(r.GetDirectResponse())}
+		action := directResponse(r.GetDirectResponse())
+		if action == nil {
+			return nil
+		}
+		out.Action = &routev3.Route_DirectResponse{DirectResponse: action}
 	case noneWeighted(r.GetRoute()):
 		out.Action = &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 500}}
 	default:
@@ -123,7 +126,7 @@ func (t *translator) route(r *networking.HTTPRoute, m *networking.HTTPMatchReque
 	out.RequestHeadersToAdd, out.RequestHeadersToRemove = own.requestAdd, own.requestRemove
 	out.ResponseHeadersToAdd, out.ResponseHeadersToRemove = own.responseAdd, own.responseRemove
 	out.Decorator = &routev3.Decorator{Operation: t.operation(out)}
-	if out.ValidateAll() != nil || !validRegexes(out) {
+	if translate.Check(out) != nil {
 		return nil
 	}
 	return out
@@ -172,32 +175,4 @@ func ruleMetadata(v *model.VirtualService) *corev3.Metadata {
 	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{
 		"istio": {Fields: map[string]*structpb.Value{"config": structpb.NewStringValue(path)}},
 	}}
-}
-
-// validRegexes tells whether all regular expressions of m compile. Envoy's syntax is RE2's, which is Go's.
-func validRegexes(r *routev3.Route) bool {
-	ok := true
-	var walk func(m protoreflect.Message)
-	walk = func(m protoreflect.Message) {
-		if m.Descriptor().FullName() == "envoy.type.matcher.v3.RegexMatcher" {
-			text := m.Get(m.Descriptor().Fields().ByName("regex")).String()
-			_, err := syntax.Parse(text, syntax.Perl)
-			ok = ok && err == nil
-			return
-		}
-		m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-			switch {
-			case f.Message() == nil || f.IsMap():
-			case f.IsList():
-				for i := range v.List().Len() {
-					walk(v.List().Get(i).Message())
-				}
-			default:
-				walk(v.Message())
-			}
-			return ok
-		})
-	}
-	walk(r.ProtoReflect())
-	return ok
 }

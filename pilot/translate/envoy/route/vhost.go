@@ -77,6 +77,7 @@ func virtualHost(c *view.Context, u hostUnit) *routev3.VirtualHost {
 
 // valid leaves out of h what Envoy would refuse, and returns nil if nothing is left.
 func valid(h *routev3.VirtualHost) *routev3.VirtualHost {
+	h.Domains = unique(h.Domains)
 	if h.ValidateAll() != nil {
 		h.Domains = slices.DeleteFunc(h.Domains, func(d string) bool {
 			return (&routev3.VirtualHost{Name: h.Name, Domains: []string{d}}).ValidateAll() != nil
@@ -86,6 +87,17 @@ func valid(h *routev3.VirtualHost) *routev3.VirtualHost {
 		return nil
 	}
 	return h
+}
+
+// unique returns domains with each once, as Envoy compares them: without regard to case.
+func unique(domains []string) []string {
+	out := domains[:0:0]
+	for i, d := range domains {
+		if !slices.ContainsFunc(domains[:i], func(other string) bool { return strings.EqualFold(d, other) }) {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // usualDomains returns the domains of a plain service: those that planner.claimStandard claims.
