@@ -316,9 +316,9 @@ func TestNoMeshConfigIsRejected(t *testing.T) {
 // oddMeshes are mesh configurations.
 func oddMeshes() []string {
 	return []string{
-		"accessLogFile: /dev/null\naccessLogFormat: '%NOSUCH% %REQ( 50%'\nconnectTimeout: 0s\n",
-		"accessLogFile: /dev/null\naccessLogEncoding: JSON\naccessLogFormat: '{\"a\": \"%NOSUCH%\", \"b\": [\"%\"], \"c\": {\"d\": \"%REQ()%\"}}'\nprotocolDetectionTimeout: -1s\n",
-		"accessLogFile: /dev/null\naccessLogEncoding: JSON\naccessLogFormat: 'nosuch'\nconnectTimeout: -1s\ndnsRefreshRate: 0s\ntcpKeepalive: {time: -1s, interval: 315576000000s}\n",
+		"accessLogFile: /dev/null\naccessLogFormat: '%NOSUCH% %REQ( 50%'\n",
+		"accessLogFile: /dev/null\naccessLogEncoding: JSON\naccessLogFormat: '{\"a\": \"%NOSUCH%\", \"b\": [\"%\"], \"c\": {\"d\": \"%REQ()%\"}}'\n",
+		"accessLogFile: /dev/null\naccessLogEncoding: JSON\naccessLogFormat: 'nosuch'\n",
 		`defaultProviders: {accessLogging: [text, json, otel, als], tracing: [zip]}
 extensionProviders:
 - {name: text, envoyFileAccessLog: {path: /dev/null, logFormat: {text: "%NOSUCH%"}}}
@@ -327,10 +327,8 @@ extensionProviders:
 - {name: als, envoyHttpAls: {service: first.example, port: 9091, additionalRequestHeadersToLog: ["a b", ""]}}
 - {name: zip, zipkin: {service: first.example, port: 9091}}
 `,
-		`defaultHttpRetryPolicy: {attempts: 1, retryOn: "nosuch", backoff: -1s, perTryTimeout: -1s}
-outboundClusterStatName: "%NOSUCH%"
-defaultTrafficPolicy: {connectionPool: {tcp: {connectTimeout: -1s, idleTimeout: -1s, maxConnectionDuration: 0s}}, outlierDetection: {interval: -1s, maxEjectionPercent: 500}}
-localityLbSetting: {distribute: [{from: "", to: {"": 0}}]}
+		`outboundClusterStatName: "%NOSUCH%"
+trustDomain: "\n"
 `,
 	}
 }
