@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp/syntax"
-	"strings"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 )
 
 // maxSeconds is the longest duration that Envoy takes: nanoseconds that fit in 64 bits, with room for the fraction.
@@ -26,7 +28,32 @@ func Check(m proto.Message) error {
 			return err
 		}
 	}
+	// The two types that are made by the ten thousand are not gone through: their translators keep the numbers in range,
+	// and of a cluster only what was packed is left to look at.
+	switch m := m.(type) {
+	case *endpointv3.ClusterLoadAssignment:
+		return nil
+	case *clusterv3.Cluster:
+		return checkCluster(m)
+	}
 	return checkMessage(m.ProtoReflect())
+}
+
+func checkCluster(c *clusterv3.Cluster) error {
+	parts := make([]*anypb.Any, 0, 8)
+	parts = append(parts, c.GetTransportSocket().GetTypedConfig(), c.GetClusterType().GetTypedConfig(), c.GetTypedDnsResolverConfig().GetTypedConfig())
+	for _, m := range c.GetTransportSocketMatches() {
+		parts = append(parts, m.GetTransportSocket().GetTypedConfig())
+	}
+	for _, o := range c.GetTypedExtensionProtocolOptions() {
+		parts = append(parts, o)
+	}
+	for _, p := range parts {
+		if err := refused(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Pack returns m in an Any, deterministically. A message that fails Check becomes one that fails whatever it is put in.
@@ -51,7 +78,7 @@ func checkMessage(m protoreflect.Message) error {
 	case "google.protobuf.Struct", "envoy.config.core.v3.Metadata":
 		return nil
 	case "envoy.type.matcher.v3.RegexMatcher":
-		return CheckRegex(m.Get(m.Descriptor().Fields().ByName("regex")).String())
+		return format.Regex(m.Get(m.Descriptor().Fields().ByName("regex")).String())
 	}
 	var err error
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -96,8 +123,12 @@ func checkField(f protoreflect.FieldDescriptor, v protoreflect.Value) error {
 
 // checkAny finds what Pack refused.
 func checkAny(m protoreflect.Message) error {
-	a, ok := m.Interface().(*anypb.Any)
-	if !ok || a.GetTypeUrl() != "" {
+	a, _ := m.Interface().(*anypb.Any)
+	return refused(a)
+}
+
+func refused(a *anypb.Any) error {
+	if a == nil || a.GetTypeUrl() != "" {
 		return nil
 	}
 	return errors.New(string(a.GetValue()))
@@ -110,46 +141,4 @@ func checkDuration(m protoreflect.Message) error {
 		return fmt.Errorf("a duration of %d s and %d ns", seconds, nanos)
 	}
 	return nil
-}
-
-// maxProgram is the size up to which a regular expression stays below RE2's 32768 instructions, which Istio's bootstrap
-// allows: where Go needs one for a class of characters, RE2 needs several.
-const maxProgram = 5000
-
-// CheckRegex tells why Envoy would refuse a regular expression. Its syntax is RE2's, which is Go's, but on bytes; the
-// program's size is looked at where a short text can make a large one.
-func CheckRegex(text string) error {
-	re, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		return err
-	}
-	if wideEscape(text) {
-		return errors.New("a character beyond \\xff")
-	}
-	if len(text) <= maxProgram/5 && !strings.Contains(text, "{") {
-		return nil
-	}
-	prog, err := syntax.Compile(re.Simplify())
-	if err == nil && len(prog.Inst) > maxProgram {
-		err = fmt.Errorf("a program of %d instructions", len(prog.Inst))
-	}
-	return err
-}
-
-// wideEscape finds an escape such as \x{100}, which Envoy's RE2 cannot mean: it works on bytes.
-func wideEscape(text string) bool {
-	for {
-		i := strings.IndexByte(text, '\\')
-		if i < 0 || i+1 >= len(text) {
-			return false
-		}
-		escape := text[i+1:]
-		text = escape[1:]
-		if digits, ok := strings.CutPrefix(escape, "x{"); ok {
-			digits, _, _ = strings.Cut(digits, "}")
-			if len(strings.TrimLeft(digits, "0")) > 2 {
-				return true
-			}
-		}
-	}
 }

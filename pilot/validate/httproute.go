@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 )
 
 const (
@@ -101,6 +103,8 @@ func (c *checker) headerOperations(field string, h *networking.Headers) {
 				c.failIf(at, headerOperation(name, ops.authority))
 				if !variables(set.headers[name]) {
 					c.fail(at, "%q has a %% without its partner; write %%%% for a plain one", set.headers[name])
+				} else if !format.Valid(set.headers[name]) {
+					c.fail(at, "Envoy does not understand %q", set.headers[name])
 				}
 			}
 		}

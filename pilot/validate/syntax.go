@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 )
 
 const (
@@ -138,7 +140,7 @@ func duration(d *durationpb.Duration) error {
 
 // percent checks a percentage of the precision that Envoy has.
 func percent(p float64) error {
-	if p < 0 || p > 100 || p > 0 && p < 0.0001 {
+	if !(p >= 0 && p <= 100) || p > 0 && p < 0.0001 { // what is no number is neither
 		return fmt.Errorf("%v is not a percentage: it must be 0 or between 0.0001 and 100", p)
 	}
 	return nil
@@ -150,6 +152,9 @@ func regularExpression(s string) error {
 	}
 	if _, err := regexp.Compile(s); err != nil {
 		return fmt.Errorf("%q is not an RE2 regular expression: %w", s, err)
+	}
+	if err := format.Regex(s); err != nil {
+		return fmt.Errorf("Envoy refuses the regular expression %.100q: %w", s, err)
 	}
 	return nil
 }

@@ -159,6 +159,25 @@ func TestReadsLittleOfTheProxy(t *testing.T) {
 	}
 }
 
+// BenchmarkCheck is what checking the clusters of BenchmarkService costs, the messages in Any left aside.
+func BenchmarkCheck(b *testing.B) {
+	a := archives(b)[filepath.Join("testdata", "usual.txtar")]
+	w := newWorld(b, a)
+	p := proxy(b, fileOf(a, "web.node.yaml"))
+	v := w.context(p, nil)
+	messages, err := w.slots[0].Build(v, w.slots[0].Units(v)[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		for _, m := range messages {
+			if err := translate.Check(m.Proto); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
 func BenchmarkService(b *testing.B) {
 	a := archives(b)[filepath.Join("testdata", "usual.txtar")]
 	w := newWorld(b, a)
