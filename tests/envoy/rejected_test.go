@@ -328,7 +328,6 @@ extensionProviders:
 - {name: zip, zipkin: {service: first.example, port: 9091}}
 `,
 		`outboundClusterStatName: "%NOSUCH%"
-trustDomain: "\n"
 `,
 	}
 }
