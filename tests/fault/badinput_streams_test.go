@@ -248,34 +248,34 @@ func firstCases() []streamCase {
 
 // laterCases begin with a good first request for clusters.
 func laterCases() []streamCase {
-	unharmed := func(name string, do func(t *testing.T, p *plane, c *culprit, first answer)) streamCase {
+	after := func(name string, do func(t *testing.T, p *plane, c *culprit, first answer)) streamCase {
 		return streamCase{name, func(t *testing.T, p *plane, c *culprit) {
 			first := c.ask(t, &xds.Request{Node: goodNode("culprit"), TypeURL: translate.ClusterType})
 			do(t, p, c, first)
 		}}
 	}
 	return []streamCase{
-		unharmed("unknown type", func(t *testing.T, _ *plane, c *culprit, _ answer) {
+		after("unknown type", func(t *testing.T, _ *plane, c *culprit, _ answer) {
 			if a := c.ask(t, &xds.Request{TypeURL: "type.googleapis.com/none.Such"}); len(a.names) != 0 {
 				t.Errorf("answered with %v", a.names)
 			}
 			c.works(t)
 		}),
-		unharmed("long type", func(t *testing.T, _ *plane, c *culprit, _ answer) {
+		after("long type", func(t *testing.T, _ *plane, c *culprit, _ answer) {
 			c.send(t, &xds.Request{TypeURL: strings.Repeat("x", 10_000)})
 			c.endsWith(t, codes.InvalidArgument, "type URL too long")
 		}),
-		unharmed("too many types", func(t *testing.T, _ *plane, c *culprit, _ answer) {
+		after("too many types", func(t *testing.T, _ *plane, c *culprit, _ answer) {
 			for i := range 100 {
 				c.send(t, &xds.Request{TypeURL: fmt.Sprint("type.googleapis.com/none.", i)})
 			}
 			c.endsWith(t, codes.ResourceExhausted, "too many resource names or types")
 		}),
-		unharmed("wrong nonce", func(t *testing.T, p *plane, c *culprit, _ answer) {
+		after("wrong nonce", func(t *testing.T, p *plane, c *culprit, _ answer) {
 			c.stale(t, p, &xds.Request{TypeURL: translate.ClusterType, Nonce: "wrong"}, "cds")
 			c.works(t)
 		}),
-		unharmed("stale nonce", func(t *testing.T, p *plane, c *culprit, _ answer) {
+		after("stale nonce", func(t *testing.T, p *plane, c *culprit, _ answer) {
 			r := &xds.Request{TypeURL: translate.EndpointType, Names: []string{"outbound|80||s0.demo.svc.cluster.local"}}
 			a := c.ask(t, r)
 			r.Nonce, r.Names = a.nonce, append(r.Names, "outbound|80||s2.demo.svc.cluster.local")
@@ -286,13 +286,13 @@ func laterCases() []streamCase {
 			c.stale(t, p, r, "eds")
 			c.works(t)
 		}),
-		unharmed("rejects what it never watched", func(t *testing.T, _ *plane, c *culprit, _ answer) {
+		after("rejects what it never watched", func(t *testing.T, _ *plane, c *culprit, _ answer) {
 			for _, url := range []string{translate.RouteType, translate.ListenerType, "type.googleapis.com/none.Such", ""} {
 				c.send(t, &xds.Request{TypeURL: url, Nonce: "x", Error: &rpcstatus.Status{Code: -7, Message: strings.Repeat("no ", 10_000)}})
 			}
 			c.works(t)
 		}),
-		unharmed("rejects clusters", func(t *testing.T, p *plane, c *culprit, a answer) {
+		after("rejects clusters", func(t *testing.T, p *plane, c *culprit, a answer) {
 			const name = `pilot_total_xds_rejects{type="cds"}`
 			before := p.metric(t, name)
 			c.send(t, &xds.Request{TypeURL: translate.ClusterType, Nonce: a.nonce, Error: &rpcstatus.Status{Code: 13, Message: "no\x00"}})
@@ -302,36 +302,39 @@ func laterCases() []streamCase {
 				t.Errorf("%s went from %v to %v", name, before, n)
 			}
 		}),
-		unharmed("4 MiB", func(t *testing.T, _ *plane, c *culprit, _ answer) {
+		after("4 MiB", func(t *testing.T, _ *plane, c *culprit, _ answer) {
 			c.send(t, &xds.Request{TypeURL: translate.EndpointType, Names: []string{strings.Repeat("n", 4<<20)}})
 			c.endsWith(t, codes.ResourceExhausted, "received message larger than max")
 		}),
-		unharmed("100,000 names", func(t *testing.T, _ *plane, c *culprit, _ answer) {
+		after("100,000 names", func(t *testing.T, p *plane, c *culprit, _ answer) {
 			c.send(t, &xds.Request{TypeURL: translate.EndpointType, Names: manyNames("", 100_000)})
+			start := time.Now()
+			p.unharmed(t)
+			t.Log("meanwhile a change took", time.Since(start).Round(time.Millisecond))
 			if a, err := c.receive(); err != nil || a.url != translate.EndpointType || len(a.names) != 100_000 {
 				t.Errorf("answered with %d names of %s, %v", len(a.names), a.url, err)
 			}
 			c.works(t)
 		}),
-		unharmed("too many names", func(t *testing.T, _ *plane, c *culprit, _ answer) {
+		after("too many names", func(t *testing.T, _ *plane, c *culprit, _ answer) {
 			c.send(t, &xds.Request{TypeURL: translate.EndpointType, Names: manyNames("", 200_001)})
 			c.endsWith(t, codes.ResourceExhausted, "too many resource names or types")
 		}),
-		unharmed("strange names", func(t *testing.T, _ *plane, c *culprit, _ answer) {
+		after("strange names", func(t *testing.T, _ *plane, c *culprit, _ answer) {
 			for _, url := range []string{translate.EndpointType, translate.RouteType, translate.SecretType, translate.ExtensionType} {
 				c.send(t, &xds.Request{TypeURL: url, Names: []string{"\x00", "outbound|80||s0.demo.svc.cluster.local\x00", "outbound|||", "|", "*", strings.Repeat("a", 100_000)}})
 			}
 			c.send(t, &xds.Request{TypeURL: translate.ListenerType})
 			c.skipTo(t, translate.ListenerType)
 		}),
-		unharmed("name that is no text", func(t *testing.T, _ *plane, c *culprit, _ answer) {
+		after("name that is no text", func(t *testing.T, _ *plane, c *culprit, _ answer) {
 			b := c.encode(t, &xds.Request{TypeURL: translate.EndpointType, Names: []string{"bad?"}})
 			if err := c.raw([]byte(strings.Replace(string(b), "bad?", "bad\xff", 1))); err != nil {
 				t.Fatal(err)
 			}
 			c.endsWith(t, codes.Internal, "UTF-8")
 		}),
-		unharmed("another node", func(t *testing.T, p *plane, c *culprit, _ answer) {
+		after("another node", func(t *testing.T, p *plane, c *culprit, _ answer) {
 			c.send(t, &xds.Request{Node: goodNode("impostor"), TypeURL: translate.ListenerType})
 			if a, err := c.receive(); err != nil || a.url != translate.ListenerType {
 				t.Errorf("%+v, %v", a, err)
@@ -370,7 +373,7 @@ func TestBadStreams(t *testing.T) {
 	t.Parallel()
 	p := startPlane(t, nil)
 	for _, delta := range []bool{true, false} {
-		for _, c := range slices.Concat(firstCases(), laterCases(), lastingCases()) {
+		for _, c := range slices.Concat(firstCases(), laterCases(), lastingCases(delta)) {
 			name := "state/" + c.name
 			if delta {
 				name = "delta/" + c.name

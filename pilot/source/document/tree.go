@@ -81,9 +81,8 @@ func (d *Document) libraryError(err error) *Error {
 			if fromZero.MatchString(message[m[1]:]) {
 				n++
 			}
-			// What is missing at the end is missed on the last line, not in the next document.
-			last := bytes.Count(bytes.TrimSpace(d.Data), []byte("\n")) + d.Line - d.Base + 1
-			line = d.fileLine(min(n, last))
+			// What is missing at the end is missing behind the last line that says something.
+			line = d.fileLine(min(n, bytes.Count(bytes.TrimRight(d.Data, " \t\r\n"), []byte("\n"))+1))
 		}
 		message = message[:m[0]] + message[m[1]:]
 	}

@@ -215,6 +215,11 @@ func TestBreakAndMend(t *testing.T) {
 	w.wait("a=a1 b=b3 !yaml a.yaml:2")
 	w.write("a.yaml", se("b", "b3"))
 	w.wait("b=b3")
+	// A mistyped kind: the object cannot be told from one that was taken away.
+	w.write("a.yaml", strings.Replace(se("b", "b4"), "ServiceEntry", "ServiceEntrie", 1))
+	w.wait("b=b3 !kind a.yaml:3")
+	w.write("a.yaml", se("b", "b3"))
+	w.wait("b=b3")
 	// An object that never was good is left out; one that is refused is invalid.
 	w.write("c.yaml", se("refused", "c1"))
 	w.wait("b=b3 !invalid c.yaml:5")
