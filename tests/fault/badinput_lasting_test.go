@@ -30,8 +30,8 @@ func lastingCases(delta bool) []streamCase {
 	}
 }
 
-// neverReads has a client of each protocol that asks for everything and reads nothing. What is owed to it does not pile up: neither answers nor the
-// requests for more of them, which flow control holds back.
+// neverReads has a client of each protocol that asks for everything and reads nothing. What is owed to them does not
+// pile up: neither answers nor the requests for more of them, which flow control holds back.
 func neverReads(t *testing.T, p *plane, c *culprit) {
 	for _, c := range []*culprit{c, newCulprit(t, p, !c.delta)} {
 		c.send(t, &xds.Request{Node: goodNode("culprit"), TypeURL: translate.ClusterType})
