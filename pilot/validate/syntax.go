@@ -154,7 +154,7 @@ func regularExpression(s string) error {
 		return fmt.Errorf("%q is not an RE2 regular expression: %w", s, err)
 	}
 	if err := format.Regex(s); err != nil {
-		return fmt.Errorf("Envoy refuses the regular expression %.100q: %w", s, err)
+		return fmt.Errorf("the regular expression %.100q, which Envoy refuses: %w", s, err)
 	}
 	return nil
 }

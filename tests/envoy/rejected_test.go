@@ -76,8 +76,10 @@ func oddSpecs(kind, head string, texts []string) []oddity {
 func oddObjects(apiVersion, kind string, specs ...string) []oddity {
 	var out []oddity
 	for _, text := range specs {
-		out = append(out, oddity{kind + " " + text,
-			"apiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata: {name: odd, namespace: NS}\nspec: {" + text + "}\n"})
+		out = append(out, oddity{
+			kind + " " + text,
+			"apiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata: {name: odd, namespace: NS}\nspec: {" + text + "}\n",
+		})
 	}
 	return out
 }
