@@ -12,7 +12,6 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -71,10 +70,8 @@ func faults() map[string]fault {
 	}
 }
 
-// spoilHost gives a virtual host a regular expression that does not parse.
-func spoilHost(h *routev3.VirtualHost) {
-	h.GetRoutes()[0].Match.PathSpecifier = &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: "(("}}
-}
+// spoilHost gives a virtual host a domain twice, which no check of a single field finds.
+func spoilHost(h *routev3.VirtualHost) { h.Domains = append(h.Domains, h.Domains[0]) }
 
 func destinationRule(i int, policy string) string {
 	return fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: s%02d, namespace: %s}\nspec: {host: %s, trafficPolicy: {%s}}\n",
