@@ -124,7 +124,7 @@ func (p *Proxy) dropped(url, name string) {
 	case translate.EndpointType:
 		delete(p.warm, name)
 	case translate.RouteType:
-		delete(p.released, name)
+		delete(p.told, name)
 		if s := p.types[translate.VirtualHostType]; s != nil {
 			maps.DeleteFunc(s.held, func(h string, _ Resource) bool { return routeOf(h) == name })
 		}

@@ -36,8 +36,8 @@ type Proxy struct {
 	silent bool            // nothing was said on this stream yet
 	// warm are the endpoint sets that came since their cluster came or changed; cold ones block an Envoy's start.
 	warm map[string]bool
-	// released are the route configurations of which it was said that they have no virtual hosts.
-	released map[string]bool
+	// told are the route configurations of whose virtual hosts something was said, be it that there are none.
+	told map[string]bool
 }
 
 // subscription is one type.
@@ -63,7 +63,7 @@ func New(o Options) *Proxy {
 	if o.Reader == nil {
 		o.Reader = &Reader{}
 	}
-	p := &Proxy{opts: o, types: map[string]*subscription{}, warm: map[string]bool{}, released: map[string]bool{}}
+	p := &Proxy{opts: o, types: map[string]*subscription{}, warm: map[string]bool{}, told: map[string]bool{}}
 	if o.Routes != nil {
 		p.begin(translate.RouteType, false)
 		p.want(translate.RouteType, setOf(o.Routes))
@@ -152,10 +152,7 @@ func (p *Proxy) Waiting() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !needs.Apart || p.released[n] {
-			continue
-		}
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(p.Held(translate.VirtualHostType))), func(h string) bool { return routeOf(h) == n }) {
+		if needs.Apart && !p.told[n] {
 			out = append(out, n)
 		}
 	}
@@ -250,10 +247,11 @@ func (p *Proxy) Receive(r *Response) error {
 			p.warm[n] = true
 		}
 	case translate.VirtualHostType:
+		for n := range r.Resources {
+			p.told[routeOf(n)] = true
+		}
 		for _, n := range r.Removed {
-			if strings.HasSuffix(n, "/-") {
-				p.released[routeOf(n)] = true
-			}
+			p.told[routeOf(n)] = true
 		}
 	}
 	return p.follow()
