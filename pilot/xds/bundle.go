@@ -182,7 +182,7 @@ func (b *bundle) refreshUnit(arg any, u *unit) (grown bool) {
 	before := u.built
 	now = now.after(before) // the last good resources stay in force
 	u.built = now
-	b.engine.report(b.slot, arg, now)
+	b.engine.report(b, arg, now)
 	for _, r := range now.resources {
 		b.put(arg, r, before.named(r.Name) != nil)
 	}
@@ -205,6 +205,7 @@ func (b *bundle) dropUnit(arg any, u *unit) {
 		b.engine.graph.Unwatch(u.cell, b)
 	}
 	delete(b.suspects, arg)
+	delete(b.engine.problems, problemKey{b, arg})
 	if u.built != nil {
 		for _, r := range u.built.resources {
 			b.take(arg, r.Name)
@@ -357,10 +358,11 @@ func (b *bundle) release() {
 	if b.list != nil {
 		b.engine.graph.Unwatch(b.list, b)
 	}
-	b.each(func(_ any, u *unit) bool {
+	b.each(func(arg any, u *unit) bool {
 		if u.cell != nil {
 			b.engine.graph.Unwatch(u.cell, b)
 		}
+		delete(b.engine.problems, problemKey{b, arg})
 		return true
 	})
 }

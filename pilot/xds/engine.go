@@ -48,12 +48,13 @@ type Engine struct {
 	attached   map[*client]map[string][]*bundle
 }
 
+// problemKey is a unit of one class: another class may well have the same unit without a fault.
 type problemKey struct {
-	slot string
-	unit any
+	bundle *bundle
+	unit   any
 }
 
-func (k problemKey) String() string { return fmt.Sprintf("%s %v", k.slot, k.unit) }
+func (k problemKey) String() string { return fmt.Sprintf("%s %v", k.bundle.slot.Name, k.unit) }
 
 // NewEngine returns an engine for the slots, which are kept in the given order within a type. Define functions of
 // generator packages are called with the engine's graph.
@@ -245,16 +246,20 @@ func (e *Engine) publish(changed []*bundle, moved map[*client]struct{}) {
 }
 
 // report remembers or forgets that a unit could not be made.
-func (e *Engine) report(s *slotState, arg any, b *built) {
-	k := problemKey{s.Name, arg}
-	if b.err == nil {
+func (e *Engine) report(b *bundle, arg any, now *built) {
+	k := problemKey{b, arg}
+	if now.err == nil {
 		delete(e.problems, k)
 		return
 	}
-	if old := e.problems[k]; old == nil || old.Error() != b.err.Error() {
-		e.log.Error("a resource cannot be made; its last good version stays in force", "slot", s.Name, "unit", fmt.Sprint(arg), "error", b.err)
+	known := false
+	for other, err := range e.problems {
+		known = known || other.unit == arg && other.bundle.slot == b.slot && err.Error() == now.err.Error()
 	}
-	e.problems[k] = b.err
+	if !known {
+		e.log.Error("a resource cannot be made; its last good version stays in force", "slot", b.slot.Name, "unit", fmt.Sprint(arg), "error", now.err)
+	}
+	e.problems[k] = now.err
 }
 
 func (e *Engine) sweep() {

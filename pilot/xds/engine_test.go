@@ -184,4 +184,19 @@ func TestBadUnitKeepsItsLastGood(t *testing.T) {
 	if len(e.problems) != 0 {
 		t.Errorf("a mended unit is still reported: %v", e.problems)
 	}
+	w["a"] = []string{"!"}
+	step(cell.Key{Table: toyTable, Name: "a"})
+	w[""] = []string{"b"}
+	step(cell.Key{Table: toyTable, Name: ""})
+	if len(e.problems) != 0 {
+		t.Errorf("a unit that is gone is still reported: %v", e.problems)
+	}
+	w[""] = []string{"a", "b"}
+	step(cell.Key{Table: toyTable, Name: ""})
+	c.Close()
+	e.drain()
+	e.sweep()
+	if len(e.problems) != 0 {
+		t.Errorf("a class that is gone is still reported: %v", e.problems)
+	}
 }
