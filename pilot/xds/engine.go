@@ -253,8 +253,9 @@ func (e *Engine) report(b *bundle, arg any, now *built) {
 		return
 	}
 	known := false
-	for other, err := range e.problems {
-		known = known || other.unit == arg && other.bundle.slot == b.slot && err.Error() == now.err.Error()
+	for _, other := range b.slot.bundles {
+		err := e.problems[problemKey{other, arg}]
+		known = known || err != nil && err.Error() == now.err.Error()
 	}
 	if !known {
 		e.log.Error("a resource cannot be made; its last good version stays in force", "slot", b.slot.Name, "unit", fmt.Sprint(arg), "error", now.err)
