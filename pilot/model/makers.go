@@ -1,7 +1,7 @@
 package model
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,14 +17,7 @@ func (pc *PushContext) Makers(rows []cell.Key) []ObjectKey {
 			found[k] = struct{}{}
 		}
 	}
-	out := make([]ObjectKey, 0, len(found))
-	for k := range found {
-		out = append(out, k)
-	}
-	slices.SortFunc(out, func(a, b ObjectKey) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return out
+	return slices.SortedFunc(maps.Keys(found), ObjectKey.Compare)
 }
 
 func (pc *PushContext) makersOf(row cell.Key) []ObjectKey {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -55,6 +56,11 @@ type ObjectKey struct {
 
 // String returns Kind/namespace/name, the form used in logs, errors and debug output.
 func (k ObjectKey) String() string { return string(k.Kind) + "/" + k.Namespace + "/" + k.Name }
+
+// Compare orders keys by kind, namespace and name.
+func (k ObjectKey) Compare(o ObjectKey) int {
+	return cmp.Or(cmp.Compare(k.Kind, o.Kind), cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
+}
 
 // Row returns "namespace/name", the key of the object in its table.
 func (k ObjectKey) Row() string { return k.Namespace + "/" + k.Name }

@@ -14,8 +14,8 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 )
 
-// maxSeconds is the longest duration that Envoy takes: nanoseconds that fit in 64 bits, with room for the fraction.
-const maxSeconds = math.MaxInt64/1_000_000_000 - 1
+// MaxSeconds is the longest duration that Envoy takes: nanoseconds that fit in 64 bits, with room for the fraction.
+const MaxSeconds = math.MaxInt64/1_000_000_000 - 1
 
 // validator is what generated message types offer.
 type validator interface{ ValidateAll() error }
@@ -137,7 +137,7 @@ func refused(a *anypb.Any) error {
 func checkDuration(m protoreflect.Message) error {
 	fields := m.Descriptor().Fields()
 	seconds, nanos := m.Get(fields.ByNumber(1)).Int(), m.Get(fields.ByNumber(2)).Int()
-	if seconds < 0 || nanos < 0 || seconds > maxSeconds || nanos > 999_999_999 {
+	if seconds < 0 || nanos < 0 || seconds > MaxSeconds || nanos > 999_999_999 {
 		return fmt.Errorf("a duration of %d s and %d ns", seconds, nanos)
 	}
 	return nil

@@ -254,23 +254,13 @@ func (e *Engine) context(rec *cell.Recorder, env cell.Env) *view.Context {
 // originOf returns a function that asks the engine which rows a unit is made from, for one view of those who hold it.
 func (e *Engine) originOf(s *slotState, arg any, v *view.View) func() []cell.Key {
 	return func() []cell.Key {
-		keys := make(chan []cell.Key, 1)
-		err := e.do(func() {
+		return ask(e, func() []cell.Key {
 			c := e.graph.Get(nil, cell.ID{Kind: s.buildKind, Arg: arg}, v)
 			mask := c.Mask()
 			if !s.named() { // that the unit is there at all may be a property's doing, too
 				mask |= e.graph.Get(nil, cell.ID{Kind: s.unitsKind}, v).Mask()
 			}
-			keys <- append(c.AllReads(), v.Rows(mask)...)
+			return append(c.AllReads(), v.Rows(mask)...)
 		})
-		if err != nil {
-			return nil
-		}
-		select {
-		case k := <-keys:
-			return k
-		case <-e.done:
-			return nil
-		}
 	}
 }

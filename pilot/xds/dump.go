@@ -19,23 +19,26 @@ func (c *Connection) Resources(typeURL string) map[string]*Resource {
 
 // Problems returns the units that cannot be made now, with the reason. Their last good version is in force.
 func (e *Engine) Problems() map[string]string {
-	out := make(chan map[string]string, 1)
-	err := e.do(func() {
+	return ask(e, func() map[string]string {
 		m := make(map[string]string, len(e.problems))
 		for k, err := range e.problems {
 			m[k.String()] = err.Error()
 		}
-		out <- m
+		return m
 	})
-	if err != nil {
-		return nil
+}
+
+// ask returns what f gives on the engine's goroutine, or the zero value if the engine has stopped.
+func ask[T any](e *Engine, f func() T) (answer T) {
+	answers := make(chan T, 1)
+	if e.do(func() { answers <- f() }) != nil {
+		return answer
 	}
 	select {
-	case m := <-out:
-		return m
+	case answer = <-answers:
 	case <-e.done:
-		return nil
 	}
+	return answer
 }
 
 // Size says how much an engine holds, for people, metrics and tests. Some time after the last client has gone, when what
@@ -50,23 +53,13 @@ type Size struct {
 
 // Size returns the present size; zero for an engine that has stopped.
 func (e *Engine) Size() Size {
-	out := make(chan Size, 1)
-	err := e.do(func() {
+	return ask(e, func() Size {
 		s := Size{Clients: len(e.clients), Cells: e.graph.Stats().Cells, Rows: e.graph.Stats().Keys, Shared: e.interner.len()}
 		for _, slot := range e.slots {
 			s.Classes += len(slot.bundles)
 		}
-		out <- s
-	})
-	if err != nil {
-		return Size{}
-	}
-	select {
-	case s := <-out:
 		return s
-	case <-e.done:
-		return Size{}
-	}
+	})
 }
 
 // len returns how many resources are in use or not yet collected.

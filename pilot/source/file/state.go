@@ -179,7 +179,7 @@ func (s *state) back(path string) {
 // commit works out what has changed since the last commit. problems is the whole list; changed says whether it differs
 // from the last one's.
 func (s *state) commit() (events []model.Event, problems []source.Problem, changed bool) {
-	keys := slices.SortedFunc(maps.Keys(s.touched), compareKeys)
+	keys := slices.SortedFunc(maps.Keys(s.touched), model.ObjectKey.Compare)
 	clear(s.touched)
 	for _, k := range keys {
 		if k.Kind == "" || k.Name == "" {
@@ -192,10 +192,6 @@ func (s *state) commit() (events []model.Event, problems []source.Problem, chang
 	last := s.problems
 	s.problems = s.allProblems()
 	return events, s.problems, !slices.Equal(last, s.problems)
-}
-
-func compareKeys(a, b model.ObjectKey) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // resolve decides which version of an object is in force.
@@ -289,7 +285,7 @@ func (s *state) allProblems() []source.Problem {
 	slices.SortStableFunc(out, func(a, b source.Problem) int {
 		return cmp.Or(
 			cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Code, b.Code),
-			compareKeys(a.Object, b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Message, b.Message),
+			a.Object.Compare(b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Message, b.Message),
 		)
 	})
 	return out

@@ -153,11 +153,7 @@ func (h *hub) replace(kind model.Kind, rows []row) {
 }
 
 func sortedKeys(m map[model.ObjectKey]*model.Object) []model.ObjectKey {
-	return slices.SortedFunc(maps.Keys(m), compareKeys)
-}
-
-func compareKeys(a, b model.ObjectKey) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	return slices.SortedFunc(maps.Keys(m), model.ObjectKey.Compare)
 }
 
 // visible says whether an object is delivered: those of namespaces that are not selected are not.
@@ -265,7 +261,7 @@ func (h *hub) deliver(events []model.Event) {
 	}
 	now := slices.Concat(slices.Collect(maps.Values(h.broken)), slices.Collect(maps.Values(h.failures)))
 	slices.SortFunc(now, func(a, b source.Problem) int {
-		return cmp.Or(cmp.Compare(a.Code, b.Code), compareKeys(a.Object, b.Object), cmp.Compare(a.Field, b.Field))
+		return cmp.Or(cmp.Compare(a.Code, b.Code), a.Object.Compare(b.Object), cmp.Compare(a.Field, b.Field))
 	})
 	if slices.Equal(now, h.problems) {
 		return

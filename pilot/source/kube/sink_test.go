@@ -66,7 +66,7 @@ func (r *recorder) object(key model.ObjectKey) *model.Object {
 func (r *recorder) names() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	keys := slices.SortedFunc(maps.Keys(r.objects), compareKeys)
+	keys := slices.SortedFunc(maps.Keys(r.objects), model.ObjectKey.Compare)
 	var out []string
 	for _, k := range keys {
 		if k.Namespace == "shop" || k.Name == "shop" || k.Namespace == "other" || k.Name == "other" || k.Namespace == "istio-system" {

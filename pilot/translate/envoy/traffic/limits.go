@@ -6,10 +6,11 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 )
 
-// longest is the longest duration that Envoy takes, which counts in nanoseconds.
-const longest = 9223372035 * time.Second
+const longest = translate.MaxSeconds * time.Second
 
 // AtLeast returns d as Envoy takes it: nil, for the default, if it is shorter than the least that the field allows, and
 // cut to the longest duration there is.
@@ -17,7 +18,7 @@ func AtLeast(d *durationpb.Duration, least time.Duration) *durationpb.Duration {
 	switch {
 	case d == nil || d.CheckValid() != nil && d.GetSeconds() <= 0:
 		return nil
-	case d.GetSeconds() >= int64(longest/time.Second):
+	case d.GetSeconds() >= translate.MaxSeconds:
 		return durationpb.New(longest)
 	case d.AsDuration() < least:
 		return nil
