@@ -141,8 +141,7 @@ func (f discoveryFlags) options(log *slog.Logger, settings *model.Settings) (ser
 		return server.Options{}, err
 	}
 	o := server.Options{
-		Log: log, Settings: settings, DebounceAfter: settings.DebounceAfter, DebounceMax: settings.DebounceMax,
-		StreamsPerSecond: settings.RequestsPerSecond, Mesh: first, GRPCAddr: f.grpcAddr, HTTPAddr: f.httpAddr, MonitoringAddr: f.monitoringAddr, Profile: f.profile,
+		Log: log, Settings: settings, Mesh: first, GRPCAddr: f.grpcAddr, HTTPAddr: f.httpAddr, MonitoringAddr: f.monitoringAddr, Profile: f.profile,
 		ShutdownDuration: f.shutdown, Version: version + " " + runtime.Version(),
 		GRPC: xds.GRPCOptions{Keepalive: f.keepalive, KeepaliveTimeout: f.keepaliveTimeout, MaxAge: f.maxAge},
 	}

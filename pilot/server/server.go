@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,11 +37,9 @@ type Options struct {
 	GRPCAddr, HTTPAddr, MonitoringAddr string
 	Profile                            bool // serve /debug/pprof
 
-	DebounceAfter, DebounceMax time.Duration // 100 ms and 10 s
-	StreamsPerSecond           float64
-	GRPC                       xds.GRPCOptions
-	ShutdownDuration           time.Duration // 10 s
-	Version                    string
+	GRPC             xds.GRPCOptions
+	ShutdownDuration time.Duration // 10 s
+	Version          string
 	// Slots, if set, changes what is generated: tests make resources with it that no input can make.
 	Slots func([]*translate.Slot) []*translate.Slot
 }
@@ -78,14 +77,14 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	s.engine = NewEngine(o.Log, o.Slots)
 	s.registry.MustRegister(newSizes(s.engine))
 	builder := model.NewBuilder(o.Settings, o.Mesh)
-	s.loop = NewLoop(o.Log, builder, s.engine, NewMetrics(s.registry), NewDebounce(o.DebounceAfter, o.DebounceMax), names...)
+	s.loop = NewLoop(o.Log, builder, s.engine, NewMetrics(s.registry), debounceOf(o.Settings), names...)
 	metrics, err := xds.NewMetrics(s.registry)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	s.ads = xds.NewServer(xds.Config{
 		Publisher: s.engine.Publisher(), Metrics: metrics, Log: o.Log, Node: view.NodeDefaults{},
-		Ready: s.loop.Ready, StreamsPerSecond: o.StreamsPerSecond,
+		Ready: s.loop.Ready, StreamsPerSecond: o.Settings.RequestsPerSecond,
 	})
 	s.grpc = grpc.NewServer(metrics.ServerOptions(o.GRPC)...)
 	s.ads.Register(s.grpc)
@@ -129,15 +128,15 @@ func (o *Options) defaults() {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.DebounceAfter == 0 {
-		o.DebounceAfter = 100 * time.Millisecond
-	}
-	if o.DebounceMax == 0 {
-		o.DebounceMax = 10 * time.Second
-	}
 	if o.ShutdownDuration == 0 {
 		o.ShutdownDuration = 10 * time.Second
 	}
+}
+
+// debounceOf returns the rule that the settings ask for; a time of 0 means the default.
+func debounceOf(s *model.Settings) Debounce {
+	usual := model.DefaultSettings()
+	return NewDebounce(cmp.Or(s.DebounceAfter, usual.DebounceAfter), cmp.Or(s.DebounceMax, usual.DebounceMax))
 }
 
 func (s *Server) run(f func()) {

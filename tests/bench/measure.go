@@ -5,8 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,15 +55,9 @@ func start(ctx context.Context, o options) (*bench, error) {
 	}
 	binary := o.Binary
 	if binary == "" {
-		root, err := harness.ModuleRoot()
-		if err != nil {
+		var err error
+		if binary, err = harness.BuildBinary(ctx, ""); err != nil {
 			return nil, err
-		}
-		binary = filepath.Join(root, "bin", "mizzen")
-		build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/mizzen")
-		build.Dir, build.Stderr = root, os.Stderr
-		if err := build.Run(); err != nil {
-			return nil, fmt.Errorf("build mizzen: %w", err)
 		}
 	}
 	for _, p := range []*string{&b.xds, &b.monitoring} {
@@ -89,20 +81,7 @@ func start(ctx context.Context, o options) (*bench, error) {
 }
 
 func (b *bench) get(ctx context.Context, path string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+b.monitoring+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: status %d", path, resp.StatusCode)
-	}
-	return body, err
+	return harness.Fetch(ctx, "http://"+b.monitoring+path)
 }
 
 func (b *bench) stop() {

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,15 +72,9 @@ func run(ctx context.Context, keep bool) error {
 
 // startPlane builds and starts the control plane and returns its ADS address.
 func startPlane(ctx context.Context, dir string) (string, func(), error) {
-	root, err := harness.ModuleRoot()
+	binary, err := harness.BuildBinary(ctx, "")
 	if err != nil {
 		return "", nil, err
-	}
-	binary := filepath.Join(root, "bin", "mizzen")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/mizzen")
-	build.Dir, build.Stderr = root, os.Stderr
-	if err := build.Run(); err != nil {
-		return "", nil, fmt.Errorf("build mizzen: %w", err)
 	}
 	port, err := harness.ReservePort()
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -15,17 +14,11 @@ import (
 // buildBinary builds the control plane for this test.
 func buildBinary(t *testing.T) string {
 	t.Helper()
-	root, err := harness.ModuleRoot()
+	binary, err := harness.BuildBinary(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := filepath.Join(t.TempDir(), "mizzen")
-	c := exec.Command("go", "build", "-o", out, "./cmd/mizzen")
-	c.Dir = root
-	if text, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, text)
-	}
-	return out
+	return binary
 }
 
 // startBinary starts the control plane as a process of its own and waits until it listens. env are more variables,

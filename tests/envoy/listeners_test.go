@@ -152,10 +152,12 @@ func startConfigured(t *testing.T, dir, config string) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	settings := model.DefaultSettings()
+	settings.RequestsPerSecond = 10_000
 	s, err := server.Start(context.Background(), server.Options{
 		Log:      slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Settings: model.DefaultSettings(), Mesh: mesh, Sources: []source.Source{src},
-		GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", StreamsPerSecond: 10_000, ShutdownDuration: time.Second,
+		Settings: settings, Mesh: mesh, Sources: []source.Source{src},
+		GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", ShutdownDuration: time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,7 @@ func startPlane(
 		t.Fatal(err)
 	}
 	settings := model.DefaultSettings()
+	settings.RequestsPerSecond = 10_000
 	if change != nil {
 		change(settings)
 	}
@@ -50,7 +51,7 @@ func startPlane(
 	}
 	o := server.Options{
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})), Settings: settings, Mesh: mesh,
-		Sources: []source.Source{src}, GRPCAddr: addr, HTTPAddr: "127.0.0.1:0", StreamsPerSecond: 10_000, ShutdownDuration: time.Second,
+		Sources: []source.Source{src}, GRPCAddr: addr, HTTPAddr: "127.0.0.1:0", ShutdownDuration: time.Second,
 	}
 	if len(slots) > 0 {
 		o.Slots = slots[0]
@@ -83,10 +84,10 @@ func (p *plane) get(path string) string {
 	return string(b)
 }
 
-// small starts a control plane and the small mesh of package world, and waits until requests succeed.
-func small(t *testing.T, versions int, change func(*model.Settings)) (*plane, *world.Mesh) {
+// prepared returns a directory with the small mesh of package world.
+func prepared(t *testing.T, versions int) (dir string, ports world.Ports) {
 	t.Helper()
-	dir := t.TempDir()
+	dir = t.TempDir()
 	ports, err := world.NewPorts()
 	if err != nil {
 		t.Fatal(err)
@@ -94,19 +95,20 @@ func small(t *testing.T, versions int, change func(*model.Settings)) (*plane, *w
 	if err := world.Prepare(dir, ports, versions); err != nil {
 		t.Fatal(err)
 	}
+	return dir, ports
+}
+
+// small starts a control plane and the small mesh of package world, and waits until requests succeed.
+func small(t *testing.T, versions int, change func(*model.Settings)) (*plane, *world.Mesh) {
+	t.Helper()
+	dir, ports := prepared(t, versions)
 	p := startPlane(t, dir, "127.0.0.1:0", change)
 	return p, startMesh(t, world.Options{Dir: dir, Versions: versions, Address: p.GRPC.String()}, ports)
 }
 
 func startMesh(t *testing.T, o world.Options, ports world.Ports) *world.Mesh {
 	t.Helper()
-	tools, err := harness.FindTools()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tools.Path("envoy"); err != nil {
-		skipOrFail(t, err)
-	}
+	needEnvoy(t)
 	m, err := world.Start(context.Background(), o, ports)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net"
 	"regexp"
 	"slices"
@@ -13,11 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/server"
-	"github.com/mizzen-mesh/mizzen/pilot/source"
-	"github.com/mizzen-mesh/mizzen/pilot/source/file"
-	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
 	"github.com/mizzen-mesh/mizzen/tests/harness"
 )
 
@@ -130,23 +125,8 @@ spec:
 
 func (w *oddWorld) serve(t *testing.T, mesh string) {
 	t.Helper()
-	src, err := file.New(file.Options{Dir: w.dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := meshconfig.Parse([]byte(fmt.Sprintf("proxyListenPort: %d\nproxyInboundListenPort: %d\nenableAutoMtls: false\n%s", freePort(t), freePort(t), mesh)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.server, err = server.Start(context.Background(), server.Options{
-		Log:      slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
-		Settings: model.DefaultSettings(), Mesh: config, Sources: []source.Source{src},
-		GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", MonitoringAddr: "127.0.0.1:0", StreamsPerSecond: 10_000, ShutdownDuration: time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.server.Stop)
+	ports := fmt.Sprintf("proxyListenPort: %d\nproxyInboundListenPort: %d\n", freePort(t), freePort(t))
+	w.server = startConfigured(t, w.dir, ports+"enableAutoMtls: false\n"+mesh)
 }
 
 // good adds a plain service.
@@ -233,7 +213,7 @@ func (w *oddWorld) rejected(t *testing.T) []string {
 			out = append(out, fmt.Sprintf("%s: %.2000s", h.Resource, h.Message))
 		}
 	}
-	metrics, err := w.client.Get(context.Background(), "http://"+w.server.Monitoring.String()+"/metrics", "")
+	metrics, err := w.client.Get(context.Background(), "http://"+w.server.HTTP.String()+"/metrics", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,14 +109,7 @@ func TestClusterAndEndpointEditsFailNoRequest(t *testing.T) {
 // G1, G8: the control plane dies and comes back under load, twice, and no request fails; then an edit still arrives.
 func TestControlPlaneRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	ports, err := world.NewPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := world.Prepare(dir, ports, 2); err != nil {
-		t.Fatal(err)
-	}
+	dir, ports := prepared(t, 2)
 	binary := buildBinary(t)
 	port := harness.NewPort(t)
 	proc := startBinary(t, binary, dir, port.Address())

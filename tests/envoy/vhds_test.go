@@ -150,14 +150,7 @@ spec:
 // removed since.
 func TestVHDSAnswersTheSame(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	ports, err := world.NewPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := world.Prepare(dir, ports, 2); err != nil {
-		t.Fatal(err)
-	}
+	dir, ports := prepared(t, 2)
 	base := strings.Replace(world.Base(ports, 2), "  egress:\n  - port:", "  outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n  egress:\n  - port:", 1)
 	write(t, dir, "base.yaml", base)
 	write(t, dir, "route.yaml", world.Split(100, 0))
@@ -211,14 +204,7 @@ func TestVHDSBytesOfOneEdit(t *testing.T) {
 	t.Parallel()
 	cost := map[model.VHDSMode]int64{}
 	for _, mode := range []model.VHDSMode{model.VHDSOff, model.VHDSOn} {
-		dir := t.TempDir()
-		ports, err := world.NewPorts()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := world.Prepare(dir, ports, 2); err != nil {
-			t.Fatal(err)
-		}
+		dir, ports := prepared(t, 2)
 		write(t, dir, "further.yaml", further(ports, 200))
 		p := startPlane(t, dir, "127.0.0.1:0", withVHDS(mode))
 		r := newRelay(t, p.GRPC.String())
@@ -296,14 +282,7 @@ func TestVHDSWeightEditsFailNoRequest(t *testing.T) {
 // The control plane dies and comes back under load, with VHDS on, and with another mode than before.
 func TestVHDSControlPlaneRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	ports, err := world.NewPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := world.Prepare(dir, ports, 2); err != nil {
-		t.Fatal(err)
-	}
+	dir, ports := prepared(t, 2)
 	binary := buildBinary(t)
 	port := harness.NewPort(t)
 	proc := startBinary(t, binary, dir, port.Address(), "MIZZEN_VHDS=on")
@@ -337,14 +316,7 @@ func TestVHDSControlPlaneRestartFailsNoRequest(t *testing.T) {
 // An Envoy that speaks the state of the world, in which there is no VHDS, gets whole route configurations all the same.
 func TestVHDSIsNotForTheStateOfTheWorld(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	ports, err := world.NewPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := world.Prepare(dir, ports, 2); err != nil {
-		t.Fatal(err)
-	}
+	dir, ports := prepared(t, 2)
 	p := startPlane(t, dir, "127.0.0.1:0", withVHDS(model.VHDSOn))
 	m := startMesh(t, world.Options{
 		Dir: dir, Versions: 2, Address: p.GRPC.String(), SidecarsOff: true, Protocol: harness.SotWXDS,
@@ -359,14 +331,7 @@ func TestVHDSIsNotForTheStateOfTheWorld(t *testing.T) {
 // stream: Envoy goes on to say that it holds them.
 func TestVHDSRouteComesAgain(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	ports, err := world.NewPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := world.Prepare(dir, ports, 2); err != nil {
-		t.Fatal(err)
-	}
+	dir, ports := prepared(t, 2)
 	write(t, dir, "further.yaml", further(ports, 105))
 	write(t, dir, "route.yaml", world.Split(100, 0))
 	p := startPlane(t, dir, "127.0.0.1:0", withVHDS(model.VHDSAuto))

@@ -59,11 +59,12 @@ func startPlane(t *testing.T, files map[string]string) *plane {
 		t.Fatal(err)
 	}
 	w := meshconfig.Watcher{Inputs: []meshconfig.Input{meshconfig.Files{Config: p.mesh}}}
+	settings := model.DefaultSettings()
+	settings.DebounceAfter, settings.DebounceMax, settings.RequestsPerSecond = 10*time.Millisecond, time.Second, 10_000
 	p.Server, err = server.Start(context.Background(), server.Options{
 		Log:      slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
-		Settings: model.DefaultSettings(), Mesh: first, MeshSource: w.Run, Sources: []source.Source{src},
-		GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", DebounceAfter: 10 * time.Millisecond, DebounceMax: time.Second,
-		StreamsPerSecond: 10_000, ShutdownDuration: time.Second,
+		Settings: settings, Mesh: first, MeshSource: w.Run, Sources: []source.Source{src},
+		GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", ShutdownDuration: time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)

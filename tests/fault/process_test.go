@@ -2,12 +2,8 @@ package fault
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -23,15 +19,9 @@ type process struct {
 // startProcess builds and starts the control plane on a directory, and waits until it is ready.
 func startProcess(t *testing.T, dir string) *process {
 	t.Helper()
-	root, err := harness.ModuleRoot()
+	binary, err := harness.BuildBinary(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
-	}
-	binary := filepath.Join(t.TempDir(), "mizzen")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/mizzen")
-	build.Dir = root
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, text)
 	}
 	p := &process{T: t, xds: harness.NewPort(t).Address(), monitoring: harness.NewPort(t).Address()}
 	c := exec.Command(binary, "discovery", "--configDir", dir, "--grpcAddr", p.xds, "--monitoringAddr", p.monitoring,
@@ -57,20 +47,7 @@ func startProcess(t *testing.T, dir string) *process {
 }
 
 func (p *process) get(ctx context.Context, path string) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.monitoring+path, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: status %d: %s", path, resp.StatusCode, body)
-	}
-	return body, err
+	return harness.Fetch(ctx, "http://"+p.monitoring+path)
 }
 
 // collected has the process collect its garbage and reads its metrics.

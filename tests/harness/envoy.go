@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -216,31 +215,10 @@ func (e *Envoy) Close() error {
 
 // AdminGet returns what the admin port answers to a GET; a status other than 200 is an error.
 func (e *Envoy) AdminGet(ctx context.Context, path string) ([]byte, error) {
-	return e.ask(ctx, http.MethodGet, path)
+	return ask(ctx, &e.client, http.MethodGet, e.admin+path)
 }
 
 // AdminPost is for the admin port's commands.
 func (e *Envoy) AdminPost(ctx context.Context, path string) ([]byte, error) {
-	return e.ask(ctx, http.MethodPost, path)
-}
-
-// ask sends one request to the admin port.
-func (e *Envoy) ask(ctx context.Context, method, path string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, e.admin+path, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("asking envoy for %s: %w", path, err)
-	}
-	resp, err := e.client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("asking envoy: %w", err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, fmt.Errorf("reading envoy's %s: %w", path, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("envoy's %s answers %d: %.200s", path, resp.StatusCode, body)
-	}
-	return body, nil
+	return ask(ctx, &e.client, http.MethodPost, e.admin+path)
 }
