@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
-	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/api/nds"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
@@ -79,15 +79,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) apply(text string) {
 	w.t.Helper()
-	objects, problems := file.Decode("test", []byte(text))
-	for _, p := range problems {
-		w.t.Fatalf("%d: %s", p.Line, p.Message)
-	}
-	events := make([]model.Event, 0, len(objects))
-	for _, o := range objects {
-		events = append(events, model.Event{Key: o.ObjectKey, Object: o})
-	}
-	_, keys := w.builder.Apply(events, nil)
+	_, keys := w.builder.Apply(fixture.Events(w.t, []byte(text)), nil)
 	w.graph.Invalidate(keys)
 }
 

@@ -6,17 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
-	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/cluster"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -30,20 +28,13 @@ type world struct {
 
 func newWorld(t testing.TB, a *txtar.Archive) *world {
 	t.Helper()
-	mesh, err := meshconfig.Parse(fileOf(a, "mesh.yaml"))
+	mesh, err := meshconfig.Parse(fixture.File(a, "mesh.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, problems := file.Decode("input.yaml", fileOf(a, "input.yaml"))
-	for _, p := range problems {
-		t.Fatalf("input.yaml:%d: %s", p.Line, p.Message)
-	}
-	events := make([]model.Event, len(objects))
-	for i, o := range objects {
-		events[i] = model.Event{Key: o.ObjectKey, Object: o}
-	}
+	events := fixture.Events(t, fixture.File(a, "input.yaml"))
 	w := &world{graph: cell.New(), slots: []*translate.Slot{cluster.OutboundSlot(), cluster.InboundSlot()}}
-	w.pc, _ = model.NewBuilder(settings(t, string(fileOf(a, "env"))), mesh).Apply(events, nil)
+	w.pc, _ = model.NewBuilder(settings(t, string(fixture.File(a, "env"))), mesh).Apply(events, nil)
 	view.DefineScope(w.graph, func() *model.PushContext { return w.pc })
 	return w
 }
@@ -73,33 +64,6 @@ func settings(t testing.TB, env string) *model.Settings {
 		}
 	}
 	return s
-}
-
-func fileOf(a *txtar.Archive, name string) []byte {
-	for _, f := range a.Files {
-		if f.Name == name {
-			return f.Data
-		}
-	}
-	return nil
-}
-
-// proxy reads a node in YAML.
-func proxy(t testing.TB, text []byte) *view.Proxy {
-	t.Helper()
-	js, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &corev3.Node{}
-	if err := protojson.Unmarshal(js, n); err != nil {
-		t.Fatal(err)
-	}
-	p, err := view.ParseNode(n, view.NodeDefaults{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 func (w *world) context(p *view.Proxy, rec *cell.Recorder) *view.Context {

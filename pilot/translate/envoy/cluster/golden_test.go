@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -49,7 +50,7 @@ func TestGolden(t *testing.T) {
 				write(t, name, a, got)
 				return
 			}
-			if want := string(fileOf(a, "want")); got != want {
+			if want := string(fixture.File(a, "want")); got != want {
 				t.Errorf("%s: clusters differ (UPDATE_GOLDEN=1 rewrites it): %s", name, firstDifference(want, got))
 			}
 		})
@@ -59,14 +60,14 @@ func TestGolden(t *testing.T) {
 func run(t *testing.T, a *txtar.Archive) string {
 	t.Helper()
 	w := newWorld(t, a)
-	only := strings.Fields(string(fileOf(a, "only")))
+	only := strings.Fields(string(fixture.File(a, "only")))
 	var out strings.Builder
 	for _, f := range a.Files {
 		who, isNode := strings.CutSuffix(f.Name, ".node.yaml")
 		if !isNode {
 			continue
 		}
-		for _, m := range w.clusters(t, proxy(t, f.Data)) {
+		for _, m := range w.clusters(t, fixture.Proxy(t, f.Data)) {
 			if len(only) == 0 || slices.ContainsFunc(only, func(s string) bool { return strings.Contains(m.Name, s) }) {
 				if m.Err != nil {
 					out.WriteString(who + ": " + m.Name + "\n  error: " + m.Err.Error() + "\n")
@@ -107,7 +108,7 @@ func TestSameBytes(t *testing.T) {
 			if !strings.HasSuffix(f.Name, ".node.yaml") {
 				continue
 			}
-			p := proxy(t, f.Data)
+			p := fixture.Proxy(t, f.Data)
 			first := encodeAll(t, w.clusters(t, p))
 			for i, b := range encodeAll(t, w.clusters(t, p)) {
 				if !bytes.Equal(first[i], b) {
@@ -140,7 +141,7 @@ func TestReadsLittleOfTheProxy(t *testing.T) {
 		t.Fatal("no archive usual.txtar")
 	}
 	w := newWorld(t, a)
-	p := proxy(t, fileOf(a, "web.node.yaml"))
+	p := fixture.Proxy(t, fixture.File(a, "web.node.yaml"))
 	allowed := []cell.Prop{view.PropType, view.PropProfile, view.PropSettings, view.PropHeaderCase, view.PropCertificate}
 	units := w.slots[0].Units(w.context(p, nil))
 	if len(units) < 3 {
@@ -163,7 +164,7 @@ func TestReadsLittleOfTheProxy(t *testing.T) {
 func BenchmarkCheck(b *testing.B) {
 	a := archives(b)[filepath.Join("testdata", "usual.txtar")]
 	w := newWorld(b, a)
-	p := proxy(b, fileOf(a, "web.node.yaml"))
+	p := fixture.Proxy(b, fixture.File(a, "web.node.yaml"))
 	v := w.context(p, nil)
 	messages, err := w.slots[0].Build(v, w.slots[0].Units(v)[0])
 	if err != nil {
@@ -181,7 +182,7 @@ func BenchmarkCheck(b *testing.B) {
 func BenchmarkService(b *testing.B) {
 	a := archives(b)[filepath.Join("testdata", "usual.txtar")]
 	w := newWorld(b, a)
-	p := proxy(b, fileOf(a, "web.node.yaml"))
+	p := fixture.Proxy(b, fixture.File(a, "web.node.yaml"))
 	slot := w.slots[0]
 	unit := slot.Units(w.context(p, nil))[0]
 	v := w.context(p, nil)

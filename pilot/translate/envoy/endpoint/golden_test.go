@@ -8,16 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/protobuf/encoding/protojson"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
-	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/endpoint"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -25,38 +24,13 @@ import (
 // world is a PushContext of an archive's files: input.yaml, mesh.yaml.
 func world(t testing.TB, a *txtar.Archive) *model.PushContext {
 	t.Helper()
-	mesh, err := meshconfig.Parse(fileOf(a, "mesh.yaml"))
+	mesh, err := meshconfig.Parse(fixture.File(a, "mesh.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, problems := file.Decode("input.yaml", fileOf(a, "input.yaml"))
-	for _, p := range problems {
-		t.Fatalf("input.yaml:%d: %s", p.Line, p.Message)
-	}
-	events := make([]model.Event, len(objects))
-	for i, o := range objects {
-		events[i] = model.Event{Key: o.ObjectKey, Object: o}
-	}
+	events := fixture.Events(t, fixture.File(a, "input.yaml"))
 	pc, _ := model.NewBuilder(model.DefaultSettings(), mesh).Apply(events, nil)
 	return pc
-}
-
-// proxy reads a node in YAML.
-func proxy(t testing.TB, text []byte) *view.Proxy {
-	t.Helper()
-	js, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &corev3.Node{}
-	if err := protojson.Unmarshal(js, n); err != nil {
-		t.Fatal(err)
-	}
-	p, err := view.ParseNode(n, view.NodeDefaults{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 func assignment(t testing.TB, pc *model.PushContext, p *view.Proxy, rec *cell.Recorder, name string) *endpointv3.ClusterLoadAssignment {
@@ -96,7 +70,7 @@ func TestGolden(t *testing.T) {
 				write(t, name, a, got)
 				return
 			}
-			if want := string(fileOf(a, "want")); got != want {
+			if want := string(fixture.File(a, "want")); got != want {
 				t.Errorf("%s differs (UPDATE_GOLDEN=1 rewrites it); got:\n%s", name, got)
 			}
 		})
@@ -112,8 +86,8 @@ func run(t *testing.T, a *txtar.Archive) string {
 		if !isNode {
 			continue
 		}
-		p := proxy(t, f.Data)
-		for _, name := range strings.Fields(string(fileOf(a, "clusters"))) {
+		p := fixture.Proxy(t, f.Data)
+		for _, name := range strings.Fields(string(fixture.File(a, "clusters"))) {
 			out.WriteString("# " + who + "\n" + text(t, assignment(t, pc, p, nil, name)))
 		}
 	}
@@ -149,13 +123,4 @@ func write(t *testing.T, name string, a *txtar.Archive, want string) {
 	if err := os.WriteFile(name, txtar.Format(a), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func fileOf(a *txtar.Archive, name string) []byte {
-	for _, f := range a.Files {
-		if f.Name == name {
-			return f.Data
-		}
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -40,7 +41,7 @@ func TestAssignmentsAreSharedAsFarAsTheyAreTheSame(t *testing.T) {
 				want |= 1 << p
 			}
 			rec := &cell.Recorder{}
-			assignment(t, pc, proxy(t, f.Data), rec, c.cluster)
+			assignment(t, pc, fixture.Proxy(t, f.Data), rec, c.cluster)
 			if got := rec.Mask(); got != want {
 				t.Errorf("%s asks for properties %b, want %b", c.cluster, got, want)
 			}
@@ -53,7 +54,7 @@ func BenchmarkAssignment(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	pc, p := world(b, a), proxy(b, fileOf(a, "eu.node.yaml"))
+	pc, p := world(b, a), fixture.Proxy(b, fixture.File(a, "eu.node.yaml"))
 	for _, name := range []string{"plain", "near"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
-	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/route"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -78,16 +78,8 @@ type built struct {
 // apply adds or changes objects.
 func (w *world) apply(t testing.TB, manifests string) {
 	t.Helper()
-	objects, problems := file.Decode("input.yaml", []byte(manifests))
-	for _, p := range problems {
-		t.Fatalf("input.yaml:%d: %s", p.Line, p.Message)
-	}
-	events := make([]model.Event, len(objects))
-	for i, o := range objects {
-		events[i] = model.Event{Key: o.ObjectKey, Object: o}
-	}
 	var keys []cell.Key
-	w.pc, keys = w.builder.Apply(events, nil)
+	w.pc, keys = w.builder.Apply(fixture.Events(t, []byte(manifests)), nil)
 	w.graph.Invalidate(keys)
 }
 
@@ -179,14 +171,7 @@ func readArchive(t testing.TB, path string) *archive {
 	return &archive{path, a}
 }
 
-func (a *archive) file(name string) string {
-	for _, f := range a.Files {
-		if f.Name == name {
-			return string(f.Data)
-		}
-	}
-	return ""
-}
+func (a *archive) file(name string) string { return string(fixture.File(a.Archive, name)) }
 
 // check compares results, by name, with the files under "want/". UPDATE_GOLDEN=1 writes them anew.
 func (a *archive) check(t *testing.T, names []string, got map[string]string) {
