@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -80,7 +79,7 @@ func runDiscovery(ctx context.Context, f discoveryFlags, lookup func(string) (st
 		log.Warn("an environment variable is ignored", "error", err)
 	}
 	applyFlags(settings, f)
-	tuneCollector(lookup)
+	tuneCollector(ctx, lookup)
 	o, err := f.options(log, settings)
 	if err != nil {
 		return err
@@ -125,13 +124,6 @@ func logLevel(s string) slog.Level {
 		return slog.LevelInfo
 	}
 	return l
-}
-
-// tuneCollector lets the heap grow less than Go's default: most of it is configuration that stays.
-func tuneCollector(lookup func(string) (string, bool)) {
-	if _, set := lookup("GOGC"); !set {
-		debug.SetGCPercent(30)
-	}
 }
 
 // options puts the control plane's options together.

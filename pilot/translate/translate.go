@@ -74,6 +74,7 @@ func Encode(m *Message) (wire.Rope, error) {
 		return wire.Bytes(head), nil
 	}
 	var b wire.Builder
+	b.Grow(2*len(m.Parts) + 1) // each has a tag before it
 	b.Append(head)
 	for _, p := range m.Parts {
 		b.Field(m.Field, p.Body)

@@ -68,6 +68,10 @@ func servesPort(l *networking.IstioEgressListener, port uint32) bool {
 // one service only reads that by its key.
 func (c *Context) Scope() *Scope { return c.scope() }
 
+// TransportScope returns Scope without the VirtualServices that have HTTP routes alone: what depends on connections and
+// not on requests is not computed anew for those.
+func (c *Context) TransportScope() *Scope { return c.transportScope() }
+
 // ScopedService returns what Scope().Find(host) finds, or nil. With the default scope it reads only the services of that
 // host, and the proxy's namespace only if it matters; with a Sidecar it asks for the whole scope, whose rules can import
 // any host.

@@ -9,8 +9,12 @@ import (
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
 
-// KindScope is the cell kind of egress scopes; the cell's argument is a ScopeID.
-const KindScope cell.Kind = 1
+// The package's cells; their argument is a ScopeID.
+const (
+	// KindScope is the kind of egress scopes.
+	KindScope     cell.Kind = 1
+	kindTransport cell.Kind = 2 // scopes without HTTP rules
+)
 
 // ScopeID names a scope: that of a Sidecar object ("namespace/name"), or the default one, in a namespace. A Sidecar of
 // the root namespace makes another scope in every namespace that it applies to.
@@ -25,18 +29,55 @@ func DefineScope(g *cell.Graph, pc func() *model.PushContext) {
 		arg, _ := id.Arg.(ScopeID)
 		return buildScope(model.NewReader(pc(), rec), arg)
 	}, sameScope)
+	g.Define(kindTransport, func(rec *cell.Recorder, id cell.ID, env cell.Env) any {
+		s, _ := g.Get(rec, cell.ID{Kind: KindScope, Arg: id.Arg}, env).Value().(*Scope)
+		return transportOf(s)
+	}, sameScope)
 }
 
 func (c *Context) scope() *Scope {
-	id := ScopeID{Namespace: c.ProxyNamespace()}
-	if sc := c.Sidecar(); sc != nil {
-		id.Sidecar = sc.Row()
-	}
+	id := c.scopeID()
 	if c.graph == nil {
 		return buildScope(c.Reader, id)
 	}
 	s, _ := c.Cell(cell.ID{Kind: KindScope, Arg: id}).(*Scope)
 	return s
+}
+
+func (c *Context) transportScope() *Scope {
+	if c.graph == nil {
+		return transportOf(c.scope())
+	}
+	s, _ := c.Cell(cell.ID{Kind: kindTransport, Arg: c.scopeID()}).(*Scope)
+	return s
+}
+
+func (c *Context) scopeID() ScopeID {
+	id := ScopeID{Namespace: c.ProxyNamespace()}
+	if sc := c.Sidecar(); sc != nil {
+		id.Sidecar = sc.Row()
+	}
+	return id
+}
+
+// transportOf returns s without the rules that have HTTP routes alone.
+func transportOf(s *Scope) *Scope {
+	if s == nil {
+		return nil
+	}
+	out := *s
+	out.Listeners = make([]*EgressListener, len(s.Listeners))
+	for i, l := range s.Listeners {
+		t := &EgressListener{Spec: l.Spec, Services: l.Services}
+		for _, v := range l.VirtualServices {
+			if len(v.Spec.GetTcp()) > 0 || len(v.Spec.GetTls()) > 0 {
+				t.VirtualServices = append(t.VirtualServices, v)
+			}
+		}
+		t.routes = newRouteIndex(t.VirtualServices)
+		out.Listeners[i] = t
+	}
+	return &out
 }
 
 // scopedService makes the choice that scopeBuilder.services makes, for one host. Without the preference for Kubernetes

@@ -64,10 +64,19 @@ func TestBodies(t *testing.T) {
 	t.Parallel()
 	w, b := newFakeWorld(), NewBodies()
 	w.uses[translate.ClusterType] = true
-	w.set(translate.ClusterType, "a", fakeResource(translate.ClusterType, "a", "1"))
-	states := w.publish().Types[translate.ClusterType]
+	for i := range pieceLeast {
+		name := string(rune('a' + i))
+		w.set(translate.ClusterType, name, fakeResource(translate.ClusterType, name, "1"))
+	}
+	other := fakeResource(translate.ClusterType, "z", "1")
+	w.slots[1].want["z"] = other
+	both := w.publish().Types[translate.ClusterType]
+	if all := b.Full(epoch, true, both, nil); all.count != pieceLeast+1 || all.size != b.Full(epoch, true, both[:1], nil).size+other.Wrapped.Len() {
+		t.Errorf("%d resources, %d bytes", all.count, all.size)
+	}
+	states := both[:1]
 	one := b.Full(epoch, true, states, nil)
-	if one != b.Full(epoch, true, states, nil) || one.count != 1 {
+	if one != b.Full(epoch, true, states, nil) || one.count != pieceLeast {
 		t.Error("not shared")
 	}
 	if one == b.Full(epoch, false, states, nil) {

@@ -45,7 +45,7 @@ func (s *Session) beginDelta(now time.Time, r *Request) Effects {
 	unsubscribe, starOut := withoutStar(r.Unsubscribe)
 	everything := starIn && !starOut || len(r.Subscribe) == 0
 	add := subscribe
-	if s.modeOf(r.TypeURL) == named {
+	if s.modeOf(r.TypeURL) == named && len(r.Initial) > 0 {
 		add = make([]string, 0, len(subscribe)+len(r.Initial))
 		add = append(add, subscribe...)
 		for n := range r.Initial {
@@ -175,7 +175,11 @@ func (s *Session) takesBack(w *watch, names []string) bool {
 	return false
 }
 
+// withoutStar returns names without the star, and whether it was there. rest has no room to append to.
 func withoutStar(names []string) (rest []string, had bool) {
+	if !slices.Contains(names, star) {
+		return slices.Clip(names), false
+	}
 	rest = make([]string, 0, len(names))
 	for _, n := range names {
 		if n == star {

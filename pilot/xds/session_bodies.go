@@ -53,6 +53,12 @@ func (b *Bodies) Full(now time.Time, delta bool, states []*State, names *NameSet
 	if len(states) == 0 {
 		return &Body{}
 	}
+	if names == nil && len(states) > 1 && !overlap(states) {
+		return b.joined(now, delta, states)
+	}
+	if names == nil && len(states) == 1 && states[0].Items.Len() < pieceLeast {
+		return b.of(now, delta, members(states, nil)) // rather than hold as many as there are proxies
+	}
 	key := bodyKey{first: states[0], delta: delta}
 	if names != nil {
 		key.names = names.key
@@ -60,6 +66,19 @@ func (b *Bodies) Full(now time.Time, delta bool, states []*State, names *NameSet
 	e := b.entry(now, key, states)
 	e.once.Do(func() { e.body = b.of(now, delta, members(e.states, names)) })
 	return e.body
+}
+
+// joined returns the body of states that have no name in common. Of their bodies the large ones are shared with proxies
+// that differ in the small ones only.
+func (b *Bodies) joined(now time.Time, delta bool, states []*State) *Body {
+	out := &Body{}
+	for i := range states {
+		part := b.Full(now, delta, states[i:i+1], nil)
+		out.buffers = append(out.buffers, part.buffers...)
+		out.size += part.size
+		out.count += part.count
+	}
+	return out
 }
 
 func (b *Bodies) entry(now time.Time, key bodyKey, states []*State) *bodyEntry {

@@ -77,8 +77,13 @@ func NewNameSets() *NameSets {
 }
 
 // With returns base with the names of add in it and those of remove taken out (a name in both is out), and which names
-// that really added and removed.
+// that really added and removed, which must not be modified.
 func (c *NameSets) With(base *NameSet, add, remove []string) (next *NameSet, added, removed []string) {
+	if base == nil && len(remove) == 0 {
+		if s := c.find(add); s != nil {
+			return s, s.sorted, nil
+		}
+	}
 	add, remove = distinct(add), distinct(remove)
 	for _, n := range remove {
 		if base.Has(n) {
@@ -112,14 +117,28 @@ func (c *NameSets) Of(names []string) *NameSet {
 	return s
 }
 
+// find returns the set of names if somebody has it already, as most of many proxies of a kind ask for the same. A name
+// that stands twice in names is of no set.
+func (c *NameSets) find(names []string) *NameSet {
+	key := c.plus(nameSetKey{}, names)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held[key].Value()
+}
+
+func (c *NameSets) plus(key nameSetKey, names []string) nameSetKey {
+	for _, n := range names {
+		key.a, key.b, key.n = key.a+maphash.String(c.seedA, n), key.b+maphash.String(c.seedB, n), key.n+1
+	}
+	return key
+}
+
 func (c *NameSets) intern(base *NameSet, added, removed []string) *NameSet {
 	var key nameSetKey
 	if base != nil {
 		key = base.key
 	}
-	for _, n := range added {
-		key.a, key.b, key.n = key.a+maphash.String(c.seedA, n), key.b+maphash.String(c.seedB, n), key.n+1
-	}
+	key = c.plus(key, added)
 	for _, n := range removed {
 		key.a, key.b, key.n = key.a-maphash.String(c.seedA, n), key.b-maphash.String(c.seedB, n), key.n-1
 	}

@@ -32,6 +32,24 @@ func items(states []*State) iter.Seq2[string, *Resource] {
 	}
 }
 
+// overlap tells whether two of states have a name in common.
+func overlap(states []*State) bool {
+	for i, x := range states {
+		for _, y := range states[:i] {
+			few, many := x.Items, y.Items
+			if few.Len() > many.Len() {
+				few, many = many, few
+			}
+			for n := range few.All() {
+				if _, has := many.Get(n); has {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // itemsOf yields the resources of states[i] whose names no earlier state has.
 func itemsOf(states []*State, i int) iter.Seq[*Resource] {
 	return func(yield func(*Resource) bool) {

@@ -7,6 +7,7 @@ package wire
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -65,6 +66,9 @@ func FieldSize(field protowire.Number, n int) int {
 	return protowire.SizeTag(field) + protowire.SizeBytes(n)
 }
 
+// Grow makes room for that many more segments.
+func (b *Builder) Grow(segments int) { b.rope.segs = slices.Grow(b.rope.segs, segments) }
+
 // Append adds bytes by copying them.
 func (b *Builder) Append(p []byte) { b.tail = append(b.tail, p...) }
 
@@ -87,6 +91,9 @@ const shareAbove = 256
 
 // Rope adds r, sharing its larger segments.
 func (b *Builder) Rope(r Rope) {
+	if !b.flat && len(r.segs) > 2 {
+		b.Grow(len(r.segs))
+	}
 	for _, s := range r.segs {
 		if b.flat || len(s) < shareAbove {
 			b.tail = append(b.tail, s...)

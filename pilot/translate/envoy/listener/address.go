@@ -51,26 +51,29 @@ type serviceAddress struct {
 
 func (a serviceAddress) unspecified() bool { return a.primary == "" && a.cidr == "" }
 
-// addresses returns where the proxy calls a service. An external service is reached at each of its addresses by
+// addresses returns, until it is asked again, where the proxy calls a service. An external service is reached at each of its addresses by
 // itself; the further addresses of another one are listened for together with the first, if the proxy has both families.
 func (u *unitMaker) addresses(s *model.Service) []serviceAddress {
 	list := u.c.Addresses(s)
+	out := u.found[:0]
+	defer func() { u.found = out }()
 	if len(list) == 0 {
-		return []serviceAddress{{}}
+		out = append(out, serviceAddress{})
+		return out
 	}
 	if s.Registry != model.External || len(s.ClusterVIPs[""]) == 0 {
 		a := serviceAddress{primary: list[0]}
 		if u.dualStack {
 			a.more = list[1:]
 		}
-		return []serviceAddress{a}
+		out = append(out, a)
+		return out
 	}
-	out := make([]serviceAddress, len(list))
-	for i, a := range list {
+	for _, a := range list {
 		if strings.Contains(a, "/") {
-			out[i].cidr = a
+			out = append(out, serviceAddress{cidr: a})
 		} else {
-			out[i].primary = a
+			out = append(out, serviceAddress{primary: a})
 		}
 	}
 	return out

@@ -37,6 +37,18 @@ type entry struct {
 	protocol model.Protocol // of who came first
 	locked   bool
 	demands  []demand
+	first    [1]demand // room for one, which most have
+}
+
+func (u *unitMaker) newEntry(e entry) *entry {
+	if len(u.spare) == 0 {
+		u.spare = make([]entry, entryChunk)
+	}
+	out := &u.spare[0]
+	u.spare = u.spare[1:]
+	*out = e
+	out.demands = out.first[:0]
+	return out
 }
 
 func (e *entry) unit(fallback string) outboundUnit {
@@ -121,7 +133,7 @@ func (u *unitMaker) join(d demand, kind class, binds []string, bound bool) {
 		has.demands, has.class, has.protocol = nil, classHTTP, d.protocol
 	}
 	if has == nil {
-		has = &entry{binds: binds, port: d.port, bound: bound, class: kind, protocol: d.protocol}
+		has = u.newEntry(entry{binds: binds, port: d.port, bound: bound, class: kind, protocol: d.protocol})
 		if kind == classHTTP && isWildcard(binds[0]) && !bound {
 			has.class = classAuto // its HTTP chain is chosen by what the proxy sees
 		}

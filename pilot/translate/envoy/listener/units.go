@@ -27,7 +27,12 @@ type unitMaker struct {
 
 	entries map[bindKey]*entry
 	order   []*entry
+	spare   []entry          // of a chunk
+	found   []serviceAddress // of the service at hand
 }
+
+// entryChunk is how many entries are allocated at once.
+const entryChunk = 16
 
 type bindKey struct {
 	bind string
@@ -35,7 +40,7 @@ type bindKey struct {
 }
 
 func newUnitMaker(c *view.Context) *unitMaker {
-	sc := c.Scope()
+	sc := c.TransportScope()
 	if sc == nil {
 		return nil
 	}
@@ -78,6 +83,8 @@ func outboundUnits(c *view.Context) []any {
 	if u == nil {
 		return nil
 	}
+	n := len(u.scope.Services)
+	u.entries, u.order, u.spare = make(map[bindKey]*entry, n), make([]*entry, 0, n), make([]entry, n)
 	for _, l := range u.scope.Listeners {
 		u.listener(l)
 	}

@@ -28,9 +28,10 @@ func Define(g *cell.Graph, pc func() *model.PushContext) {
 		id, _ := arg.(listingID)
 		return newListing(c, id)
 	}, sameListing)
+	spare := newNotes()
 	def(kindPlan, func(c *view.Context, arg any) any {
 		name, _ := arg.(string)
-		return newPlan(c, parseName(name))
+		return newPlan(c, parseName(name), spare)
 	}, samePlan)
 	def(kindLarge, func(c *view.Context, arg any) any {
 		name, _ := arg.(string)

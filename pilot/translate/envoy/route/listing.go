@@ -53,12 +53,14 @@ func newListing(c *view.Context, id listingID) *listing {
 	if strings.EqualFold(l.listener.Spec.GetPort().GetProtocol(), string(model.HTTPProxy)) {
 		l.port = 0
 	}
-	l.byHost = map[string]*view.ScopedService{}
 	for _, s := range l.listener.Services {
 		if l.port == 0 || portOf(s, l.port) != nil {
 			l.services = append(l.services, s)
-			l.byHost[s.Host] = s
 		}
+	}
+	l.byHost = make(map[string]*view.ScopedService, len(l.services))
+	for _, s := range l.services {
+		l.byHost[s.Host] = s
 	}
 	l.ruled = len(l.listener.VirtualServices) > 0
 	l.findAliases(c)

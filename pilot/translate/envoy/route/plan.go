@@ -44,7 +44,7 @@ func proxyHeaders(c *view.Context) headerFlags {
 	}
 }
 
-func newPlan(c *view.Context, n configName) *plan {
+func newPlan(c *view.Context, n configName, spare *notes) *plan {
 	if !n.known || n.grpc && c.Generator() != grpcGenerator {
 		return &plan{}
 	}
@@ -56,9 +56,13 @@ func newPlan(c *view.Context, n configName) *plan {
 	}
 	p.l = listingFor(c, n)
 	p.listen, p.dnsDomain = p.l.port, c.DNSDomain()
-	p.all()
+	if p.l.listener != nil {
+		p.notes = spare.take(len(p.l.services))
+		defer p.clear() // it would keep what it names
+		p.all()
+	}
 	rest := catchAllOf(p.l.scope.OutboundPolicy, p.headers)
-	if _, taken := p.domains["*"]; !taken {
+	if p.l.listener == nil || p.free("*") {
 		p.out.rest = &rest
 	}
 	slices.SortFunc(p.out.hosts, func(a, b hostUnit) int { return strings.Compare(a.name, b.name) })
@@ -87,11 +91,40 @@ type planner struct {
 	headers headerFlags
 	out     *plan
 
+	passes map[rulePort]bool
+	*notes // where virtual hosts of many services are planned
+}
+
+// notes is what a planner remembers while it plans a whole port. Planners use the same one after the other: most need as
+// much room as the one before.
+type notes struct {
+	room    int                 // for how many services it was used
 	names   map[string]struct{} // of virtual hosts
 	domains map[string]struct{} // claimed, in lower case
 	real    map[string]struct{} // hosts of services with a virtual host of their own, also as "host:port"
 	served  map[servicePort]struct{}
-	passes  map[rulePort]bool
+}
+
+func newNotes() *notes {
+	return &notes{
+		names: map[string]struct{}{}, domains: map[string]struct{}{}, real: map[string]struct{}{}, served: map[servicePort]struct{}{},
+	}
+}
+
+// take returns n for a port with that many services, or others if emptying n would cost more than it saves.
+func (n *notes) take(services int) *notes {
+	if services < n.room/8 {
+		return newNotes()
+	}
+	n.room = max(n.room, services)
+	return n
+}
+
+func (n *notes) clear() {
+	clear(n.names)
+	clear(n.domains)
+	clear(n.real)
+	clear(n.served)
 }
 
 type servicePort struct {
@@ -150,12 +183,7 @@ func (p *planner) pass(v *model.VirtualService, port uint32) bool {
 
 // all plans every virtual host of the port: those of rules in order, then those of services without a rule.
 func (p *planner) all() {
-	if p.l.listener == nil {
-		return
-	}
-	n := len(p.l.services)
-	p.names, p.domains = make(map[string]struct{}, n), make(map[string]struct{}, 5*n)
-	p.served = map[servicePort]struct{}{}
+	p.out.hosts = make([]hostUnit, 0, len(p.l.services))
 	p.findReal()
 	wild := p.wildcardServices()
 	for _, v := range p.l.listener.VirtualServices {
@@ -191,7 +219,6 @@ func (p *planner) ports(s *view.ScopedService) []*model.Port {
 }
 
 func (p *planner) findReal() {
-	p.real = make(map[string]struct{}, len(p.l.services))
 	for _, s := range p.l.services {
 		if s.Resolution == model.Alias && len(p.l.rules(s.Host)) == 0 {
 			continue
