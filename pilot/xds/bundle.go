@@ -35,6 +35,8 @@ type bundle struct {
 	units []unit
 	// Of a slot asked for by name: its units by name.
 	asked map[string]*unit
+	// unbuilt are the names asked for that no unit was built for yet.
+	unbuilt []string
 
 	// contested has the units that give the same name, for the names that several give.
 	contested map[string][]any
@@ -332,25 +334,6 @@ func (b *bundle) next() *State {
 	b.txn = nil
 	b.changed = map[string]struct{}{}
 	return s
-}
-
-// want adds n clients' wish for a name.
-func (b *bundle) want(name string, n int32) {
-	u := b.asked[name]
-	if u == nil {
-		if n <= 0 {
-			return
-		}
-		u = &unit{}
-		b.asked[name] = u
-		b.suspects[name] = struct{}{}
-		b.engine.enqueue(b)
-	}
-	if u.demand += n; u.demand <= 0 {
-		delete(b.asked, name)
-		b.dropUnit(name, u)
-		b.engine.enqueue(b)
-	}
 }
 
 // release lets go of everything the bundle watches.

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
@@ -124,15 +125,18 @@ func (h *Client) Published() *Published {
 	e := h.c.engine
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	p := &Published{Generation: e.generation, Version: e.version, Types: make(map[string][]*State, len(e.attached[h.c]))}
-	for t, bundles := range e.attached[h.c] {
-		states := make([]*State, len(bundles))
-		for i, b := range bundles {
-			states[i] = b.current.Load()
+	attached := e.attached[h.c]
+	p := e.published
+	p.Types = make(map[string][]*State, len(attached))
+	states := make([]*State, 0, len(e.slots)) // of all types
+	for t, bundles := range attached {
+		first := len(states)
+		for _, b := range bundles {
+			states = append(states, b.current.Load())
 		}
-		p.Types[t] = states
+		p.Types[t] = slices.Clip(states[first:])
 	}
-	return p
+	return &p
 }
 
 // Use says that the client watches all of a type that is not asked for by name.
@@ -250,7 +254,7 @@ func (c *client) leave() {
 // Settled returns a channel that is closed when everything asked of the engine so far is published.
 func (e *Engine) Settled() <-chan struct{} {
 	ch := make(chan struct{})
-	if err := e.do(func() { e.settle(); close(ch) }); err != nil {
+	if err := e.do(func() { e.complete = append(e.complete, ch) }); err != nil {
 		close(ch)
 	}
 	return ch

@@ -31,10 +31,16 @@ type Engine struct {
 	slots    []*slotState
 	inbox    chan func()
 	done     chan struct{}
+	ready    chan struct{} // closed from the start
 
 	// owned by Run's goroutine
 	pc       *model.PushContext
-	queue    []*bundle
+	version  string
+	queue    []*bundle       // with something suspect
+	unbuilt  []*bundle       // with names that were asked for and are not built yet
+	settled  []func()        // to call when nothing suspect is left
+	complete []chan struct{} // to close when nothing unbuilt is left either
+	dropped  int             // units given up since the last sweep
 	clients  map[*client]struct{}
 	stale    map[*client]struct{} // their view may have changed
 	placed   map[*client]struct{} // put into a class, or asked for names, since the last publication
@@ -42,10 +48,9 @@ type Engine struct {
 	demanded map[string]demandChange // by type URL, the last one
 
 	// guarded by mu: what a consistent Published is made of
-	mu         sync.RWMutex
-	generation uint64
-	version    string
-	attached   map[*client]map[string][]*bundle
+	mu        sync.RWMutex
+	published Published // without Types
+	attached  map[*client]map[string][]*bundle
 }
 
 // problemKey is a unit of one class: another class may well have the same unit without a fault.
@@ -61,9 +66,11 @@ func (k problemKey) String() string { return fmt.Sprintf("%s %v", k.bundle.slot.
 func NewEngine(log *slog.Logger, slots []*translate.Slot, define ...func(*cell.Graph, func() *model.PushContext)) *Engine {
 	e := &Engine{
 		log: log, graph: cell.New(), interner: newInterner(), lists: newUnitLists(), inbox: make(chan func(), 256), done: make(chan struct{}),
+		ready:   make(chan struct{}),
 		clients: map[*client]struct{}{}, stale: map[*client]struct{}{}, placed: map[*client]struct{}{}, problems: map[problemKey]error{},
 		demanded: map[string]demandChange{}, attached: map[*client]map[string][]*bundle{},
 	}
+	close(e.ready)
 	for i, s := range slots {
 		st := &slotState{Slot: s, bundles: map[string]*bundle{}}
 		st.unitsKind = kindSlots + cell.Kind(2*i)
@@ -89,16 +96,24 @@ func (e *Engine) Run(stop <-chan struct{}) {
 			f()
 			e.drain()
 			e.settle()
+		case <-e.rest():
+			e.settle()
 		case <-sweep.C:
 			e.sweep()
 		case <-stop:
+			for _, c := range e.complete {
+				close(c)
+			}
 			return
 		}
 	}
 }
 
-// sweepEvery is how long classes without clients and unused cells are kept at least.
-const sweepEvery = 30 * time.Second
+// Classes without clients and unused cells are kept for sweepEvery, but not more than sweepDropped units' cells.
+const (
+	sweepEvery   = 30 * time.Second
+	sweepDropped = 10_000
+)
 
 // drain takes what else waits, so that a burst of connects costs one publication.
 func (e *Engine) drain() {
@@ -123,17 +138,14 @@ func (e *Engine) do(f func()) error {
 }
 
 // Commit makes pc the current PushContext. keys are the rows that differ from the one before. published, if not nil,
-// is called when every class holds the result.
+// is called when every class holds the result, except for what was asked for so recently that it was not built before.
 func (e *Engine) Commit(pc *model.PushContext, keys []cell.Key, version string, published func()) error {
 	return e.do(func() {
 		e.pc = pc
+		e.version = version
 		e.graph.Invalidate(keys)
-		e.mu.Lock()
-		e.generation, e.version = pc.Generation, version
-		e.mu.Unlock()
-		e.settle()
 		if published != nil {
-			published()
+			e.settled = append(e.settled, published)
 		}
 	})
 }
@@ -145,14 +157,35 @@ func (e *Engine) enqueue(b *bundle) {
 	}
 }
 
-// settle recomputes what is suspect, moves clients between classes where they no longer agree, and publishes.
+// settle recomputes what is suspect, builds some of what is asked for newly, moves clients between classes where they no
+// longer agree, and publishes.
 func (e *Engine) settle() {
-	if e.pc == nil {
+	if e.pc != nil {
+		e.refreshViews()
+		moved := e.placed
+		changed := e.refreshQueue(moved)
+		changed = append(changed, e.buildAsked(time.Now().Add(sliceTime), moved)...)
+		e.publish(changed, moved)
+		e.placed = map[*client]struct{}{}
+	}
+	for _, f := range e.settled {
+		f()
+	}
+	e.settled = nil
+	if e.rest() != nil {
 		return
 	}
-	e.refreshViews()
-	moved := e.placed
-	var changed []*bundle
+	for _, c := range e.complete {
+		close(c)
+	}
+	e.complete = nil
+	if e.dropped > sweepDropped {
+		e.sweep()
+	}
+}
+
+// refreshQueue recomputes what is suspect, and returns the classes that it concerned.
+func (e *Engine) refreshQueue(moved map[*client]struct{}) (changed []*bundle) {
 	for len(e.queue) > 0 {
 		queue := e.queue
 		e.queue = nil
@@ -168,8 +201,7 @@ func (e *Engine) settle() {
 			e.reclassify(s, moved)
 		}
 	}
-	e.publish(changed, moved)
-	e.placed = map[*client]struct{}{}
+	return changed
 }
 
 // tellAfterSettle has c notified at the next publication, whatever that changes.
@@ -230,6 +262,7 @@ func (e *Engine) publish(changed []*bundle, moved map[*client]struct{}) {
 	}
 	tell := moved
 	e.mu.Lock()
+	e.published = Published{Generation: e.pc.Generation, Version: e.version}
 	for b, s := range states {
 		b.current.Store(s)
 		for c := range b.clients {
@@ -272,6 +305,7 @@ func (e *Engine) sweep() {
 			}
 		}
 	}
+	e.dropped = 0
 	e.graph.Sweep()
 	e.lists.sweep()
 	clear(e.demanded)

@@ -200,3 +200,49 @@ func TestBadUnitKeepsItsLastGood(t *testing.T) {
 		t.Errorf("a class that is gone is still reported: %v", e.problems)
 	}
 }
+
+// Somebody who asks for very many names makes nobody else wait, and gets them all in the end.
+func TestManyNamesAreBuiltInSlices(t *testing.T) {
+	t.Parallel()
+	const many = 100_000
+	w := toyRows{"": {"a"}, "a": {"a"}}
+	list := make([]string, many)
+	for i := range list {
+		list[i] = fmt.Sprint("n", i)
+	}
+	e := w.engine()
+	greedy, other := toyClient(e, NewNameSets().Of(list)), toyClient(e, nil)
+	commit := func(n string) {
+		if err := e.Commit(toyContext(), []cell.Key{{Table: toyTable, Name: n}}, "v", nil); err != nil {
+			t.Fatal(err)
+		}
+		e.drain()
+		e.settle()
+	}
+	commit("")
+	w["a"] = []string{"a", "x"}
+	commit("a")
+	if e.rest() == nil || !strings.Contains(held(other), "x") {
+		t.Errorf("rest %v, the other client has\n%s", e.rest(), held(other))
+	}
+	complete := e.Settled()
+	e.drain()
+	for e.rest() != nil {
+		select {
+		case <-complete:
+			t.Fatal("complete too early")
+		default:
+		}
+		e.settle()
+	}
+	<-complete
+	if n := greedy.Published().Types[translate.EndpointType][0].Items.Len(); n != many {
+		t.Errorf("%d of %d names", n, many)
+	}
+	greedy.Close()
+	e.drain()
+	e.settle()
+	if n := e.graph.Stats().Cells; n > 10 {
+		t.Errorf("%d cells are left of what nobody wants any more", n)
+	}
+}

@@ -32,6 +32,17 @@ func (s *NameSet) All() iter.Seq[string] {
 	}
 }
 
+// backward yields the names in the opposite order.
+func (s *NameSet) backward() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := s.Len() - 1; i >= 0; i-- {
+			if !yield(s.sorted[i]) {
+				return
+			}
+		}
+	}
+}
+
 // Len returns the number of names.
 func (s *NameSet) Len() int {
 	if s == nil {

@@ -74,7 +74,7 @@ func (s *Session) begin(now time.Time, w *watch) bool {
 		return true
 	}
 	if w.mode == named {
-		for n := range w.names.All() {
+		for n := range w.names.backward() { // the engine comes to the last ones last
 			if _, known := lookup(w.states, n); !known && w.served {
 				return false
 			}

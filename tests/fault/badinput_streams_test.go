@@ -306,12 +306,12 @@ func laterCases() []streamCase {
 			c.send(t, &xds.Request{TypeURL: translate.EndpointType, Names: []string{strings.Repeat("n", 4<<20)}})
 			c.endsWith(t, codes.ResourceExhausted, "received message larger than max")
 		}),
-		after("10,000 names", func(t *testing.T, p *plane, c *culprit, _ answer) {
-			c.send(t, &xds.Request{TypeURL: translate.EndpointType, Names: manyNames("", 10_000)})
+		after("100,000 names", func(t *testing.T, p *plane, c *culprit, _ answer) {
+			c.send(t, &xds.Request{TypeURL: translate.EndpointType, Names: manyNames("", 100_000)})
 			start := time.Now()
 			p.unharmed(t)
 			t.Log("meanwhile a change took", time.Since(start).Round(time.Millisecond))
-			if a, err := c.receive(); err != nil || a.url != translate.EndpointType || len(a.names) != 10_000 {
+			if a, err := c.receive(); err != nil || a.url != translate.EndpointType || len(a.names) != 100_000 {
 				t.Errorf("answered with %d names of %s, %v", len(a.names), a.url, err)
 			}
 			c.works(t)
