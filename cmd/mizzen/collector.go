@@ -61,21 +61,30 @@ func readHeap() heapSample {
 // quiet decides when a collection ahead of time is worth it.
 type quiet struct {
 	allocated uint64 // at the last tick
-	burst     uint64 // allocated during the ticks since the last quiet
+	burst     uint64 // allocated during the ticks since the last quiet one
+	large     bool   // there was a large burst lately
+	idle      int    // quiet ticks in a row
 }
 
-// due takes the sample of a tick and tells whether to collect now: nothing happened during the tick, and what happened
-// before it was large and is not collected yet. Small changes do not pay for a collection each; theirs comes when the
-// heap has grown.
+// quietTicks is for how many quiet ticks a large burst is remembered: the work of one may have pauses.
+const quietTicks = 4
+
+// due takes the sample of a tick and tells whether to collect now: nothing happened during the tick, what happened
+// before it was large, and not all of that is collected. Small changes do not pay for a collection each; theirs comes
+// when the heap has grown.
 func (q *quiet) due(now heapSample) bool {
 	allocated := now.allocated - q.allocated
+	room := max(now.goal, now.live) - now.live
 	q.allocated = now.allocated
 	if allocated >= quietBytes {
-		q.burst += allocated
+		q.burst, q.idle = q.burst+allocated, 0
+		q.large = q.large || q.burst > room/2
 		return false
 	}
-	burst := q.burst
-	q.burst = 0
-	room := max(now.goal, now.live) - now.live
-	return burst > room/4 && now.objects > now.live+room/10
+	q.burst, q.idle = 0, q.idle+1
+	due := q.large && now.objects > now.live+room/3
+	if due || q.idle >= quietTicks {
+		q.large = false
+	}
+	return due
 }
