@@ -4,6 +4,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
 
 // Scope is what a proxy's egress reaches: the services and routing rules that its Sidecar, or the default, imports. It
@@ -19,6 +20,8 @@ type Scope struct {
 	OutboundPolicy *networking.OutboundTrafficPolicy
 
 	byHost map[string]*ScopedService
+	// common is set if a namespace makes a difference only through what is exported to it alone.
+	common bool
 }
 
 // ScopedService is a service as a scope sees it.
@@ -68,9 +71,22 @@ func servesPort(l *networking.IstioEgressListener, port uint32) bool {
 // one service only reads that by its key.
 func (c *Context) Scope() *Scope { return c.scope() }
 
-// TransportScope returns Scope without the VirtualServices that have HTTP routes alone: what depends on connections and
-// not on requests is not computed anew for those.
-func (c *Context) TransportScope() *Scope { return c.transportScope() }
+// SharedScopeID names a scope that is like the proxy's own but for its namespace, and that most namespaces have in
+// common. What is computed from such a scope, and not from the proxy's namespace, is computed once for all of them.
+func (c *Context) SharedScopeID() ScopeID { return c.sharedScopeID() }
+
+// ScopeOf returns the scope of that name.
+func (c *Context) ScopeOf(id ScopeID) *Scope {
+	s, _ := c.Cell(cell.ID{Kind: KindScope, Arg: id}).(*Scope)
+	return s
+}
+
+// TransportScopeOf returns ScopeOf without the VirtualServices that have HTTP routes alone: what depends on connections
+// and not on requests is not computed anew for those.
+func (c *Context) TransportScopeOf(id ScopeID) *Scope {
+	s, _ := c.Cell(cell.ID{Kind: kindTransport, Arg: id}).(*Scope)
+	return s
+}
 
 // ScopedService returns what Scope().Find(host) finds, or nil. With the default scope it reads only the services of that
 // host, and the proxy's namespace only if it matters; with a Sidecar it asks for the whole scope, whose rules can import

@@ -33,6 +33,7 @@ func buildScope(r *model.Reader, id ScopeID) *Scope {
 	}
 	b.union()
 	b.out.OutboundPolicy = b.outboundPolicy()
+	b.out.common = b.out.Sidecar == nil && !b.contested && !slices.ContainsFunc(b.rules, func(v *model.VirtualService) bool { return v.FromGatewayAPI })
 	return b.out
 }
 
@@ -42,6 +43,7 @@ type scopeBuilder struct {
 	exported, public []*model.Service
 	rules            []*model.VirtualService
 	lists            []serviceList // of the listeners
+	contested        bool          // services of several namespaces have one host
 }
 
 // visibleRules returns the rules for sidecars that the namespace sees, in order of precedence.
@@ -118,6 +120,7 @@ func (b *scopeBuilder) services(im *imports, port uint32) serviceList {
 				}
 			}
 			if has := out.byHost[s.Host]; has != nil && has.Namespace != s.Namespace {
+				b.contested = true
 				if !b.preferred(s, has.Service) {
 					continue
 				}

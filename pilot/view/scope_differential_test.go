@@ -65,6 +65,10 @@ func drawVirtualService(t *rapid.T, exportTo string) *networking.VirtualService 
 	if rapid.Bool().Draw(t, "with port") {
 		d.Port = &networking.PortSelector{Number: 9080}
 	}
+	if rapid.Bool().Draw(t, "tcp") {
+		v.Tcp = []*networking.TCPRoute{{Route: []*networking.RouteDestination{{Destination: d}}}}
+		return v
+	}
 	v.Http = []*networking.HTTPRoute{{Route: []*networking.HTTPRouteDestination{{Destination: d}}}}
 	return v
 }
@@ -134,10 +138,33 @@ func TestScopeIncrementalEqualsFromScratch(t *testing.T) {
 					}
 					c, _ := w.context(ns, labels)
 					checkLookups(t, c)
+					checkShared(t, c)
 				}
 			}
 		}
 	})
+}
+
+// checkShared compares the shared scope with the proxy's own.
+func checkShared(t *rapid.T, c *Context) {
+	own, id := c.Scope(), c.SharedScopeID()
+	shared := *c.ScopeOf(id)
+	shared.Namespace = own.Namespace
+	if got, want := scopeText(&shared), scopeText(own); got != want {
+		t.Fatalf("%s shares the scope of %v\n%s\nits own is\n%s", own.Namespace, id, got, want)
+	}
+	transport := c.TransportScopeOf(id)
+	if got, want := services(transport.Services), services(own.Services); got != want {
+		t.Fatalf("without HTTP rules: %s\nwith them: %s", got, want)
+	}
+	for i, l := range transport.Listeners {
+		want := slices.DeleteFunc(slices.Clone(own.Listeners[i].VirtualServices), func(v *model.VirtualService) bool {
+			return len(v.Spec.GetTcp())+len(v.Spec.GetTls()) == 0
+		})
+		if l.Spec != own.Listeners[i].Spec || rules(l.VirtualServices) != rules(want) {
+			t.Fatalf("without HTTP rules: %s\nwant %s", rules(l.VirtualServices), rules(want))
+		}
+	}
 }
 
 func checkLookups(t *rapid.T, c *Context) {

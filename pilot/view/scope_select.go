@@ -14,6 +14,7 @@ const (
 	// KindScope is the kind of egress scopes.
 	KindScope     cell.Kind = 1
 	kindTransport cell.Kind = 2 // scopes without HTTP rules
+	kindShared    cell.Kind = 3 // the ScopeID that stands for a default scope
 )
 
 // ScopeID names a scope: that of a Sidecar object ("namespace/name"), or the default one, in a namespace. A Sidecar of
@@ -33,6 +34,19 @@ func DefineScope(g *cell.Graph, pc func() *model.PushContext) {
 		s, _ := g.Get(rec, cell.ID{Kind: KindScope, Arg: id.Arg}, env).Value().(*Scope)
 		return transportOf(s)
 	}, sameScope)
+	g.Define(kindShared, func(rec *cell.Recorder, id cell.ID, env cell.Env) any {
+		own, _ := id.Arg.(ScopeID)
+		r := model.NewReader(pc(), rec)
+		services, _ := r.VisibleServices(own.Namespace)
+		rules, _ := r.VisibleVirtualServices(own.Namespace)
+		if len(services) > 0 || len(rules) > 0 {
+			return own
+		}
+		if s, _ := g.Get(rec, cell.ID{Kind: KindScope, Arg: ScopeID{}}, env).Value().(*Scope); !s.common {
+			return own
+		}
+		return ScopeID{}
+	}, func(a, b any) bool { return a == b })
 }
 
 func (c *Context) scope() *Scope {
@@ -44,12 +58,13 @@ func (c *Context) scope() *Scope {
 	return s
 }
 
-func (c *Context) transportScope() *Scope {
-	if c.graph == nil {
-		return transportOf(c.scope())
+func (c *Context) sharedScopeID() ScopeID {
+	id := c.scopeID()
+	if id.Sidecar != "" {
+		return id
 	}
-	s, _ := c.Cell(cell.ID{Kind: kindTransport, Arg: c.scopeID()}).(*Scope)
-	return s
+	shared, _ := c.Cell(cell.ID{Kind: kindShared, Arg: id}).(ScopeID)
+	return shared
 }
 
 func (c *Context) scopeID() ScopeID {
@@ -160,7 +175,7 @@ func sameScope(a, b any) bool {
 	if x == nil || y == nil {
 		return x == y
 	}
-	return x.Namespace == y.Namespace && x.Sidecar == y.Sidecar && sameServices(x.Services, y.Services) &&
+	return x.Namespace == y.Namespace && x.Sidecar == y.Sidecar && x.common == y.common && sameServices(x.Services, y.Services) &&
 		slices.EqualFunc(x.Listeners, y.Listeners, sameListener) && proto.Equal(x.OutboundPolicy, y.OutboundPolicy)
 }
 

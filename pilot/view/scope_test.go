@@ -45,6 +45,23 @@ func TestDefaultScope(t *testing.T) {
 	}
 }
 
+// Namespaces that nothing distinguishes have one scope in common.
+func TestSharedScope(t *testing.T) {
+	t.Parallel()
+	w := newWorld(service("ns1/a", 1, "", 80), service("ns2/own", 2, ".", 80))
+	id := func(ns string) ScopeID {
+		c, _ := w.context(ns, nil)
+		return c.SharedScopeID()
+	}
+	if id("ns1") != id("ns3") || id("ns2") == id("ns3") {
+		t.Errorf("ns1 %v, ns2 %v, ns3 %v", id("ns1"), id("ns2"), id("ns3"))
+	}
+	w.apply(entry(t, "ns3/squat", 9, "a.ns1.svc.cluster.local", "", 7))
+	if id("ns1") == id("ns3") {
+		t.Errorf("each prefers its own service, but both have %v", id("ns1"))
+	}
+}
+
 // sidecarWorld has services a (80, 9080) and b (80) in ns1, c (80, 9080) in ns2, and external hosts.
 func sidecarWorld(t *testing.T, more ...*model.Object) *world {
 	return newWorld(append([]*model.Object{

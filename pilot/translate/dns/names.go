@@ -39,7 +39,7 @@ type serviceList struct{ keys []model.ServiceKey }
 // services lists what any of the scope's egress listeners carries, each once.
 func services(c *view.Context) *serviceList {
 	out, seen := &serviceList{}, map[model.ServiceKey]struct{}{}
-	for _, l := range c.TransportScope().Listeners {
+	for _, l := range c.TransportScopeOf(c.SharedScopeID()).Listeners {
 		for _, s := range l.Services {
 			if _, has := seen[s.ServiceKey]; has || s.Resolution == model.Alias {
 				continue

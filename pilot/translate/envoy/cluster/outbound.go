@@ -43,7 +43,7 @@ func outboundUnits(c *view.Context) []any {
 	if c.Generator() == "grpc" || c.Type() != view.Sidecar && c.Type() != view.Router {
 		return nil
 	}
-	services := c.TransportScope().Services
+	services := c.TransportScopeOf(c.SharedScopeID()).Services
 	units := make([]any, 0, len(services)+2)
 	for _, s := range services {
 		if s.Resolution != model.Alias {

@@ -1,6 +1,8 @@
 package listener
 
 import (
+	"slices"
+
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/filter"
@@ -8,14 +10,36 @@ import (
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
 
+// kindOutbound is the kind of the lists of units that a scope gives; the argument is a view.ScopeID.
+const kindOutbound cell.Kind = 110
+
+type unitList struct{ units []any }
+
 // Define registers the cells that this package's slots use.
-func Define(g *cell.Graph, pc func() *model.PushContext) { filter.Define(g, pc) }
+func Define(g *cell.Graph, pc func() *model.PushContext) {
+	filter.Define(g, pc)
+	g.Define(kindOutbound, func(rec *cell.Recorder, id cell.ID, env cell.Env) any {
+		v, _ := env.(*view.View)
+		scope, _ := id.Arg.(view.ScopeID)
+		c := view.NewContext(pc(), rec, g, v)
+		return &unitList{outboundUnits(c, c.TransportScopeOf(scope))}
+	}, func(a, b any) bool {
+		x, _ := a.(*unitList)
+		y, _ := b.(*unitList)
+		return x != nil && y != nil && slices.Equal(x.units, y.units)
+	})
+}
 
 // OutboundSlot holds the listeners for what a sidecar's workload calls, those of headless services excepted.
 func OutboundSlot() *translate.Slot {
 	return &translate.Slot{
 		Name: "lds/outbound", TypeURL: translate.ListenerType,
-		Units: func(c *view.Context) []any { return sidecarOnly(c, outboundUnits) },
+		Units: func(c *view.Context) []any {
+			return sidecarOnly(c, func(c *view.Context) []any {
+				list, _ := c.Cell(cell.ID{Kind: kindOutbound, Arg: c.SharedScopeID()}).(*unitList)
+				return list.units
+			})
+		},
 		Build: buildOutbound,
 	}
 }
@@ -25,7 +49,9 @@ func OutboundSlot() *translate.Slot {
 func HeadlessSlot() *translate.Slot {
 	return &translate.Slot{
 		Name: "lds/headless", TypeURL: translate.ListenerType,
-		Units: func(c *view.Context) []any { return sidecarOnly(c, headlessUnits) },
+		Units: func(c *view.Context) []any {
+			return sidecarOnly(c, func(c *view.Context) []any { return headlessUnits(c, c.TransportScopeOf(c.SharedScopeID())) })
+		},
 		Build: buildOutbound,
 	}
 }

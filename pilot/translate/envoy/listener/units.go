@@ -39,11 +39,7 @@ type bindKey struct {
 	port uint32
 }
 
-func newUnitMaker(c *view.Context) *unitMaker {
-	sc := c.TransportScope()
-	if sc == nil {
-		return nil
-	}
+func newUnitMaker(c *view.Context, sc *view.Scope) *unitMaker {
 	u := &unitMaker{
 		c: c, scope: sc, family: c.Family(), dualStack: c.Settings().DualStack,
 		none: c.Interception() == view.None, fallback: fallbackCluster(sc), entries: map[bindKey]*entry{},
@@ -78,11 +74,8 @@ func fallbackCluster(sc *view.Scope) string {
 	return traffic.Passthrough
 }
 
-func outboundUnits(c *view.Context) []any {
-	u := newUnitMaker(c)
-	if u == nil {
-		return nil
-	}
+func outboundUnits(c *view.Context, sc *view.Scope) []any {
+	u := newUnitMaker(c, sc)
 	n := len(u.scope.Services)
 	u.entries, u.order, u.spare = make(map[bindKey]*entry, n), make([]*entry, 0, n), make([]entry, n)
 	for _, l := range u.scope.Listeners {
@@ -102,11 +95,8 @@ func outboundUnits(c *view.Context) []any {
 	return out
 }
 
-func headlessUnits(c *view.Context) []any {
-	u := newUnitMaker(c)
-	if u == nil {
-		return nil
-	}
+func headlessUnits(c *view.Context, sc *view.Scope) []any {
+	u := newUnitMaker(c, sc)
 	for _, l := range u.scope.Listeners {
 		if l.Spec.GetPort() != nil || u.bindOf(l.Spec) != nil {
 			continue

@@ -13,10 +13,11 @@ import (
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
 
-// listingID names a listening port; where all ports are carried (0), the name of the route configuration.
+// listingID names a listening port of a scope; where all ports are carried (0), the name of the route configuration.
 type listingID struct {
-	port uint32
-	name string
+	scope view.ScopeID
+	port  uint32
+	name  string
 }
 
 // listing is what one listening port of a scope carries. Only what stands in it makes virtual hosts, so that it stays
@@ -36,7 +37,7 @@ type listing struct {
 }
 
 func listingFor(c *view.Context, n configName) *listing {
-	id := listingID{port: n.port}
+	id := listingID{scope: c.SharedScopeID(), port: n.port}
 	if n.port == 0 {
 		id.name = n.text
 	}
@@ -45,7 +46,7 @@ func listingFor(c *view.Context, n configName) *listing {
 }
 
 func newListing(c *view.Context, id listingID) *listing {
-	l := &listing{scope: c.Scope(), port: id.port}
+	l := &listing{scope: c.ScopeOf(id.scope), port: id.port}
 	l.listener = egressListener(l.scope, id)
 	if l.listener == nil {
 		return l
