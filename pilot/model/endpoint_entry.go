@@ -91,6 +91,7 @@ func (w *discoveryWork) entryEndpoints(out []*Endpoint, s *Service, o *Object) [
 			e := &Endpoint{
 				Addresses: []string{s.Host}, PortName: p.Name, ServicePort: p.Number, Port: p.Number,
 				TLSMode: tlsModeDisabled, Cluster: w.next.settings.ClusterID, Source: o.ObjectKey,
+				Namespace: o.Namespace, WorkloadName: o.Name,
 			}
 			if p.TargetPort > 0 {
 				e.Port = p.TargetPort

@@ -163,7 +163,7 @@ spec: `
 			`{hosts: [h.com], resolution: STATIC, ports: [{number: 80, name: http}]}`, "",
 		},
 		"DNS without any is the host": {
-			`{hosts: [h.com], resolution: DNS, ports: [{number: 443, name: tls, targetPort: 8443}]}`, "h.com:8443 tls h=0 / tls=disabled at= net= sa= w=0",
+			`{hosts: [h.com], resolution: DNS, ports: [{number: 443, name: tls, targetPort: 8443}]}`, "h.com:8443 tls h=0 a/e tls=disabled at= net= sa= w=0",
 		},
 		"DNS_ROUND_ROBIN takes one a port": {
 			`{hosts: [h.com], resolution: DNS_ROUND_ROBIN, ports: [{number: 80, name: http}, {number: 81, name: tcp}], endpoints: [{address: a.com}, {address: b.com}]}`,

@@ -148,6 +148,9 @@ func (j *job) inboundCluster(in *inbound) []*translate.Message {
 	}
 	rule := j.c.InboundDestinationRule(in.service.Host, in.service.Namespace)
 	policy := traffic.ForPort(rule, in.protocol.Number)
+	if policy.Pool == nil {
+		policy.Pool = j.mesh.Config.GetDefaultTrafficPolicy().GetConnectionPool()
+	}
 	for _, p := range in.pools {
 		if p != nil {
 			policy.Pool = p
