@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -52,6 +53,8 @@ func (p *proxySpec) kind() string {
 type scenarioFile struct {
 	Mesh map[string]any    `json:"mesh"`
 	Env  map[string]string `json:"env"`
+	// CreatedInOrder names objects as "Kind/namespace/name", each created after the one before and after all others.
+	CreatedInOrder []string `json:"createdInOrder"`
 }
 
 func loadScenario(dir string) (*scenario, error) {
@@ -67,6 +70,11 @@ func loadScenario(dir string) (*scenario, error) {
 	}
 	if err := s.readObjects(); err != nil {
 		return nil, err
+	}
+	for _, o := range s.objects {
+		if i := slices.Index(sf.CreatedInOrder, fmt.Sprintf("%s/%s/%s", o.Kind, o.Namespace, o.Name)); i >= 0 && o.Created.IsZero() {
+			o.Created = time.Unix(int64(i)+1, 0)
+		}
 	}
 	if err := s.readMesh(sf.Mesh); err != nil {
 		return nil, err
