@@ -3,6 +3,7 @@ package model
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
@@ -131,6 +132,7 @@ func (w *discoveryWork) placeWorkload(e *Endpoint, x *Workload) {
 	e.Labels, e.TLSMode, e.Locality, e.Network, e.Cluster = x.Labels, x.tlsMode, x.Locality, x.network, x.Cluster
 	e.Namespace, e.WorkloadName, e.Node = x.Namespace, x.Name, x.Node
 	e.Hostname, e.Subdomain = x.hostname, x.subdomain
+	e.HBONE = x.hbone || strings.Contains(x.Labels[labelTunnel], "http")
 	e.CanonicalName, e.CanonicalRevision, e.Weight = x.canonicalName, x.canonicalRevision, x.weight
 	if x.ServiceAccount != "" {
 		e.ServiceAccount = w.spiffeID(x.Namespace, x.ServiceAccount)

@@ -116,7 +116,7 @@ func sameEndpoint(a, b *Endpoint) bool {
 		a.Weight == b.Weight && a.ServiceAccount == b.ServiceAccount && a.TLSMode == b.TLSMode &&
 		a.Locality == b.Locality && a.Network == b.Network && a.Cluster == b.Cluster && a.Namespace == b.Namespace &&
 		a.WorkloadName == b.WorkloadName && a.Hostname == b.Hostname && a.Subdomain == b.Subdomain &&
-		a.Node == b.Node && a.CanonicalName == b.CanonicalName && a.CanonicalRevision == b.CanonicalRevision &&
+		a.Node == b.Node && a.HBONE == b.HBONE && a.CanonicalName == b.CanonicalName && a.CanonicalRevision == b.CanonicalRevision &&
 		a.Source == b.Source && slices.Equal(a.Addresses, b.Addresses) && maps.Equal(a.Labels, b.Labels)
 }
 

@@ -200,6 +200,7 @@ type Endpoint struct {
 	Node              string
 	CanonicalName     string
 	CanonicalRevision string
+	HBONE             bool // the workload takes tunnels at port 15008
 	// Source is the object that made the endpoint.
 	Source ObjectKey
 }
@@ -241,6 +242,7 @@ type Workload struct {
 	canonicalName, canonicalRevision string
 	weight                           uint32
 	labelled                         bool // the object itself has labels
+	hbone                            bool // a node proxy takes tunnels for it
 }
 
 // The tables that a Reader reads. Each constant says how its rows are named.

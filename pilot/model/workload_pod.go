@@ -20,6 +20,8 @@ const (
 	labelBetaZone          = "failure-domain.beta.kubernetes.io/zone"
 	labelCluster           = "topology.istio.io/cluster"
 	labelHostname          = "kubernetes.io/hostname"
+	labelTunnel            = "networking.istio.io/tunnel"
+	annotationRedirection  = "ambient.istio.io/redirection"
 
 	tlsModeDisabled = "disabled"
 	tlsModeIstio    = "istio"
@@ -36,6 +38,7 @@ func (w *discoveryWork) podWorkload(o *Object) *Workload {
 		ServiceAccount: p.Spec.ServiceAccountName, Node: p.Spec.NodeName, Name: podWorkloadName(o, p),
 		NamedPorts: podPorts(p), labelled: len(o.Labels) > 0, tlsMode: tlsModeDisabled,
 	}
+	out.hbone = w.next.settings.EnableAmbient && o.Annotations[annotationRedirection] == "enabled"
 	out.Ready = len(out.IPs) > 0 && podReady(p)
 	if m := o.Labels[labelTLSMode]; m != "" {
 		out.tlsMode = m

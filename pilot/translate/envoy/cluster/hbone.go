@@ -1,7 +1,7 @@
 package cluster
 
 import (
-	"strings"
+	"slices"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -28,35 +28,12 @@ const (
 	originalDstKey   = "envoy.filters.listener.original_dst"
 	hbonePort        = 15008
 	hboneIdle        = time.Hour
-	tunnelLabel      = "networking.istio.io/tunnel"
 )
-
-// SendsHBONE tells whether the proxy tunnels to endpoints that take HBONE.
-func SendsHBONE(c *view.Context) bool {
-	s := c.Settings()
-	return s.EnableAmbient && s.Raw["PILOT_ENABLE_SENDING_HBONE"] != "false" && c.Meta("DISABLE_HBONE_SEND") != "true"
-}
-
-// ListensHBONE tells whether the sidecar takes HBONE itself.
-func ListensHBONE(c *view.Context) bool {
-	s := c.Settings()
-	return s.EnableAmbient && s.Raw["PILOT_ENABLE_SIDECAR_LISTENING_HBONE"] != "false" && c.Meta("ENABLE_HBONE") == "true"
-}
-
-// tunnels tells whether clusters of this control plane's proxies know the tunnel at all.
-func (j *job) tunnels() bool {
-	return j.set.EnableAmbient && j.set.Raw["PILOT_ENABLE_SENDING_HBONE"] != "false"
-}
 
 // takesHBONE tells whether every endpoint of a service does: its peers then need no metadata exchange.
 func (j *job) takesHBONE(s *model.Service) bool {
 	all := j.c.Endpoints(s.ServiceKey).All
-	for _, e := range all {
-		if !strings.Contains(e.Labels[tunnelLabel], "http") {
-			return false
-		}
-	}
-	return len(all) > 0
+	return len(all) > 0 && !slices.ContainsFunc(all, func(e *model.Endpoint) bool { return !e.HBONE })
 }
 
 // tunnelMatches sets the transport socket matches of a cluster some of whose endpoints may take the tunnel, socket
@@ -167,10 +144,10 @@ func (j *job) internal(name string) *clusterv3.Cluster {
 
 func hboneUnits(c *view.Context) []any {
 	var units []any
-	if c.Type() == view.Sidecar && ListensHBONE(c) {
+	if c.Type() == view.Sidecar && c.ListensHBONE() {
 		units = append(units, fixedUnit(mainInternal))
 	}
-	if SendsHBONE(c) {
+	if c.SendsHBONE() {
 		units = append(units, fixedUnit(connectOriginate))
 	}
 	return units

@@ -123,7 +123,7 @@ func (j *job) metadata(t *target) *corev3.Metadata {
 	if t.service.MeshExternal && t.subset == nil {
 		f.flag("external")
 	}
-	if j.tunnels() && j.takesHBONE(t.service) {
+	if j.c.KnowsHBONE() && j.takesHBONE(t.service) {
 		f.flag("disable_mx")
 	}
 	if t.subset != nil {

@@ -55,7 +55,7 @@ func (j *job) sockets(cl *clusterv3.Cluster, t *target, s secured) {
 		}
 		socket = j.socket(nameTLS, context)
 	}
-	if j.tunnels() && (!isOriginalDst(cl) || socket == nil) && cl.GetClusterType() == nil {
+	if j.c.KnowsHBONE() && (!isOriginalDst(cl) || socket == nil) && cl.GetClusterType() == nil {
 		j.tunnelMatches(cl, t, s, socket)
 		return
 	}

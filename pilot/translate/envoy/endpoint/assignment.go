@@ -40,6 +40,7 @@ func Assignment(c *view.Context, q *Request) *endpointv3.ClusterLoadAssignment {
 	}
 	slices.SortFunc(b.groups, func(x, y *group) int { return cmp.Compare(x.locality, y.locality) })
 	for _, g := range b.groups {
+		g.tunnelsFirst()
 		g.putGateways()
 	}
 	if q.Name.DNAT {
@@ -62,6 +63,8 @@ type builder struct {
 	sendSick bool
 	dual     bool
 	mtls     mtls
+	// sendsHBONE is set for proxies that tunnel.
+	sendsHBONE bool
 	// ownCluster is set when endpoints of other clusters do not count.
 	ownCluster bool
 	networks   networks
@@ -86,6 +89,7 @@ func newBuilder(c *view.Context, q *Request) *builder {
 	b.sendSick = q.Policy.SendsUnhealthy(c.Settings(), q.Service)
 	b.ownCluster = clusterLocal(q.Service.Host, c.Settings().Domain, b.mesh.Config)
 	b.mtls = newMTLS(c, q)
+	b.sendsHBONE = !q.DNS && c.KnowsHBONE() && c.Generator() != "grpc" && c.SendsHBONE()
 	b.networks = newNetworks(c.NetworkGateways())
 	return b
 }

@@ -38,6 +38,9 @@ func (b *builder) member(e *model.Endpoint) *endpointv3.LbEndpoint {
 		LoadBalancingWeight: wrapperspb.UInt32(saturate(uint64(max(e.Weight, 1)) * uint64(b.networks.scale))),
 		Metadata:            &corev3.Metadata{FilterMetadata: fields},
 	}
+	if b.tunnelled(e) {
+		tunnel(out, e)
+	}
 	switch h := b.health(e); h {
 	case model.Healthy, model.Unhealthy, model.Draining:
 		out.HealthStatus = corev3.HealthStatus(h)

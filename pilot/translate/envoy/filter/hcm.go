@@ -28,6 +28,8 @@ type HTTP struct {
 	AbsoluteURL bool
 	// Policy are the filters that authenticate and authorize requests; inbound only.
 	Policy Policy
+	// Tunnelled is set within HBONE tunnels, whose ends know each other already.
+	Tunnelled bool
 }
 
 // Policy is the filters that decide about requests or connections.
@@ -127,6 +129,11 @@ func (s *Set) preserveCase() *corev3.Http1ProtocolOptions_HeaderKeyFormat {
 			},
 		},
 	}
+}
+
+// InboundHeaders sets what an inbound connection manager says about itself and its clients.
+func (s *Set) InboundHeaders(m *hcmv3.HttpConnectionManager) {
+	s.setHeaders(m, HTTP{Direction: Inbound})
 }
 
 func (s *Set) setHeaders(m *hcmv3.HttpConnectionManager, o HTTP) {

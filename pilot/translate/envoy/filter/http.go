@@ -28,7 +28,7 @@ func (s *Set) httpFilters(o HTTP) []*hcmv3.HttpFilter {
 		})
 	}
 	exchange := s.c.Settings().EnableMetadataExchange && !s.stock
-	if exchange {
+	if exchange && !o.Tunnelled {
 		add(nameExchange, s.peerMetadata(o.Direction))
 	}
 	out = append(out, o.Policy.Custom...)
@@ -69,6 +69,8 @@ func alpnOverrides() *alpn.FilterConfig {
 	}}
 }
 
+const peerMetadataType = "type.googleapis.com/io.istio.http.peer_metadata.Config"
+
 // peerMetadata is the exchange of workload names over headers. Its message type is not published, so it travels as a
 // TypedStruct.
 func (s *Set) peerMetadata(d Direction) *udpa.TypedStruct {
@@ -82,13 +84,24 @@ func (s *Set) peerMetadata(d Direction) *udpa.TypedStruct {
 		headers = object(map[string]*structpb.Value{"skip_external_clusters": structpb.NewBoolValue(true)})
 	}
 	return &udpa.TypedStruct{
-		TypeUrl: "type.googleapis.com/io.istio.http.peer_metadata.Config",
+		TypeUrl: peerMetadataType,
 		Value: &structpb.Struct{Fields: map[string]*structpb.Value{
 			side + "_discovery": list(
 				object(map[string]*structpb.Value{"istio_headers": object(nil)}),
 				object(map[string]*structpb.Value{"workload_discovery": object(nil)}),
 			),
 			side + "_propagation": list(object(map[string]*structpb.Value{"istio_headers": headers})),
+		}},
+	}
+}
+
+// TunnelPeerMetadata is the discovery of who is at the other end of an HBONE tunnel.
+func (s *Set) TunnelPeerMetadata() *udpa.TypedStruct {
+	return &udpa.TypedStruct{
+		TypeUrl: peerMetadataType,
+		Value: &structpb.Struct{Fields: map[string]*structpb.Value{
+			"downstream_discovery": list(object(map[string]*structpb.Value{"workload_discovery": object(nil)})),
+			"shared_with_upstream": structpb.NewBoolValue(true),
 		}},
 	}
 }

@@ -19,7 +19,7 @@ import (
 // inboundUnit is all inbound listeners of a proxy: they share what is decided about the workload.
 type inboundUnit struct{}
 
-func inboundUnits(*view.Context) []any { return []any{inboundUnit{}} }
+func inboundUnits(c *view.Context) []any { return append([]any{inboundUnit{}}, tunnelUnits(c)...) }
 
 const virtualInbound = "virtualInbound"
 
@@ -31,6 +31,13 @@ type inboundBuilder struct {
 	http    filter.Policy
 	tcp     []*listenerv3.Filter
 	cert    bool
+	tunnel  bool // connections come out of a tunnel
+}
+
+func newInboundBuilder(c *view.Context) *inboundBuilder {
+	b := &inboundBuilder{c: c, filters: filter.New(c), cert: c.HasCertificate()}
+	b.policy = policy.New(c, b.filters)
+	return b
 }
 
 func buildInbound(c *view.Context) ([]*translate.Message, error) {
@@ -38,8 +45,7 @@ func buildInbound(c *view.Context) ([]*translate.Message, error) {
 	if len(ports) == 0 && c.Interception() == view.None {
 		return nil, nil
 	}
-	b := &inboundBuilder{c: c, filters: filter.New(c), cert: c.HasCertificate()}
-	b.policy = policy.New(c, b.filters)
+	b := newInboundBuilder(c)
 	b.http, b.tcp = b.policy.HTTP(), b.policy.TCP()
 	var out []*translate.Message
 	if c.Interception() != view.None {
@@ -150,9 +156,12 @@ func (b *inboundBuilder) chains(p inboundPort, need inspections) []*listenerv3.F
 			Metadata:         p.metadata,
 			TransportSocket:  b.socket(p, m),
 		}
-		if m.http {
+		switch {
+		case m.http && b.tunnel && !p.passthrough:
+			c.Filters = []*listenerv3.Filter{b.filters.ConnectionManager(b.httpOptions(p))}
+		case m.http:
 			c.Filters = append(b.filters.Exchange(), b.filters.ConnectionManager(b.httpOptions(p)))
-		} else {
+		default:
 			c.Filters = b.filters.Connection(filter.TCP{
 				Direction: filter.Inbound, StatPrefix: p.stat, Cluster: p.cluster, Protocol: p.protocol, Policy: b.tcp,
 			})

@@ -60,6 +60,9 @@ func mutualTCP(c *view.Context, _ inboundPort) proto.Message {
 // matches returns a port's rows by its mode and protocol (translation-l4 §5.2).
 func (b *inboundBuilder) matches(p inboundPort) []chainMatch {
 	mode := b.c.InboundMTLS(p.target)
+	if b.tunnel {
+		mode = model.MTLSDisable
+	}
 	if !b.cert {
 		// who has no certificate cannot take part in mutual TLS: where it may be left out it is, else nobody gets in
 		if mode == model.MTLSStrict {
@@ -143,7 +146,7 @@ func (b *inboundBuilder) httpOptions(p inboundPort) filter.HTTP {
 		stat = "inbound_" + listenerName(p.binds[0], p.target) + ";"
 	}
 	return filter.HTTP{
-		Direction: filter.Inbound, StatPrefix: stat, Protocol: p.protocol, Policy: b.http,
+		Direction: filter.Inbound, StatPrefix: stat, Protocol: p.protocol, Policy: b.http, Tunnelled: b.tunnel && !p.passthrough,
 		Route: route.Inbound(b.c, p.cluster, route.InboundPort{
 			Host: p.host, Port: p.port, Protocol: p.protocol, Dynamic: p.dynamic,
 		}),

@@ -61,7 +61,12 @@ func InboundSlot() *translate.Slot {
 	return &translate.Slot{
 		Name: "lds/inbound", TypeURL: translate.ListenerType,
 		Units: func(c *view.Context) []any { return sidecarOnly(c, inboundUnits) },
-		Build: func(c *view.Context, _ any) ([]*translate.Message, error) { return buildInbound(c) },
+		Build: func(c *view.Context, unit any) ([]*translate.Message, error) {
+			if u, ok := unit.(tunnelUnit); ok {
+				return buildTunnel(c, u), nil
+			}
+			return buildInbound(c)
+		},
 	}
 }
 

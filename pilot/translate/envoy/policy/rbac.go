@@ -95,6 +95,10 @@ func (s *Set) ruleSets(policies []rules, action rbacv3.RBAC_Action, tcp bool) (r
 		}
 		s.addRules(*into, p, translator{s: s, namespace: p.namespace, tcp: tcp, allow: action == rbacv3.RBAC_ALLOW})
 	}
+	if s.tunnel {
+		byTunnel(out.rules)
+		byTunnel(out.shadow)
+	}
 	return out, true
 }
 

@@ -25,6 +25,7 @@ type Set struct {
 	c        *view.Context
 	filters  *filter.Set
 	stock    bool
+	tunnel   bool // for connections that come out of an HBONE tunnel
 	domains  trust
 	byAction map[security.AuthorizationPolicy_Action][]rules
 }
