@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
 )
 
 // proxy is one proxy of a test case.
@@ -37,7 +39,11 @@ func TestGolden(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			a := readArchive(t, path)
-			w := newWorld(t, a.file("input.yaml"), a.file("mesh.yaml"))
+			settings := model.DefaultSettings()
+			if err := yaml.Unmarshal([]byte(a.file("settings.yaml")), settings); err != nil {
+				t.Fatal(err)
+			}
+			w := newWorldWith(t, settings, a.file("input.yaml"), a.file("mesh.yaml"))
 			var proxies []proxy
 			if err := yaml.Unmarshal([]byte(a.file("proxies.yaml")), &proxies); err != nil {
 				t.Fatal(err)

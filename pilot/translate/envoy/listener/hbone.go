@@ -43,7 +43,7 @@ const (
 
 func tunnelUnits(c *view.Context) []any {
 	var out []any
-	if c.KnowsHBONE() {
+	if c.HasTunnels() {
 		out = append(out, connectOriginate)
 	}
 	if c.ListensHBONE() && c.HasCertificate() {
