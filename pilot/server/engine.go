@@ -9,6 +9,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/cluster"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/endpoint"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/listener"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/patch"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/route"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pilot/xds"
@@ -19,15 +20,18 @@ import (
 // slots in place of those.
 func NewEngine(log *slog.Logger, change func([]*translate.Slot) []*translate.Slot) *xds.Engine {
 	slots := []*translate.Slot{
-		cluster.OutboundSlot(), cluster.InboundSlot(),
+		patch.Clusters(cluster.OutboundSlot(), patch.Outbound), patch.Clusters(cluster.InboundSlot(), patch.Inbound),
 		endpoint.Slot(),
-		listener.OutboundSlot(), listener.HeadlessSlot(), listener.InboundSlot(),
+		patch.Listeners(listener.OutboundSlot(), patch.Outbound), patch.FurtherListeners(listener.HeadlessSlot(), patch.Outbound),
+		patch.Listeners(listener.InboundSlot(), patch.Inbound),
 		// virtual hosts even if VHDS is off: a proxy may come back with listeners from when it was on
-		route.Slot(), route.VHDSSlot(),
+		patch.Routes(route.Slot(), patch.Outbound), route.VHDSSlot(),
 		dns.Slot(),
 	}
 	if change != nil {
 		slots = change(slots)
 	}
-	return xds.NewEngine(log, slots, []func(*cell.Graph, func() *model.PushContext){view.DefineScope, listener.Define, route.Define, dns.Define}...)
+	return xds.NewEngine(log, slots, []func(*cell.Graph, func() *model.PushContext){
+		view.DefineScope, listener.Define, route.Define, dns.Define, patch.Define,
+	}...)
 }

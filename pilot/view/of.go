@@ -56,6 +56,7 @@ func Of(r *model.Reader, p *Proxy) *View {
 	v.targets = r.ServiceTargets(model.TargetQuery{
 		Cluster: p.ClusterID, Namespace: p.Namespace, ProxyName: name, IPs: p.IPs, Labels: labels, PodPorts: p.PodPorts,
 	})
+	v.patches = patchesOf(r, p, v.labels)
 	v.setProps()
 	return v
 }
@@ -177,6 +178,9 @@ func (v *View) setProps() {
 	set(PropCertificate, strconv.FormatBool(v.certified))
 	set(PropProxyConfig, metaString(p.Metadata, proxyConfigKey))
 	set(PropHeaderCase, headerCase(p.Metadata))
+	for g := range numPatchGroups {
+		set(PropClusterPatches+cell.Prop(g), patchesText(v.patches[g]))
+	}
 	set(PropCanonical, v.telemetry[labelCanonicalName]+"/"+v.telemetry[labelCanonicalRevision])
 }
 

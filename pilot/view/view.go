@@ -39,6 +39,13 @@ const (
 	PropHeaderCase  // whether HTTP/1 header names keep their case
 	PropCertificate // whether the proxy holds a mesh certificate
 	PropDelta       // whether the proxy's stream is incremental
+
+	// Which patches of EnvoyFilters apply to the proxy, in the order of PatchGroup.
+	PropClusterPatches
+	PropListenerPatches
+	PropRoutePatches
+	PropExtensionPatches
+
 	numProps
 )
 
@@ -54,6 +61,7 @@ type View struct {
 	targets   []model.ServiceTarget
 	nodeName  string
 	certified bool
+	patches   [numPatchGroups][]PatchRef
 	props     [numProps]string
 
 	projections projections

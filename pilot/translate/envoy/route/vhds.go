@@ -24,6 +24,10 @@ func NameFor(c *view.Context, name string) string {
 	if mode != model.VHDSOn && mode != model.VHDSAuto || !parseName(name).divisible() {
 		return name
 	}
+	// Patches of routes are applied to configurations that hold their virtual hosts.
+	if len(c.EnvoyFilterPatches(view.RoutePatches)) > 0 {
+		return name
+	}
 	// In the state of the world Envoy would wait for the virtual hosts for ever.
 	if c.Generator() != "" || !c.Stock() || !c.Delta() {
 		return name
