@@ -2,6 +2,7 @@ package patch
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -31,15 +32,17 @@ func editFilters[F filterMessage](list []F, patches []*patch, named func(*patch)
 			continue
 		}
 		for i, f := range list {
-			if name := named(p); name != "" && !sameFilter(name, f.GetName()) {
+			name := named(p)
+			if name != "" && !sameFilter(name, f.GetName()) {
 				continue
 			}
 			merged, err := mergeFilter(f, p)
-			if err != nil {
-				fail(p, err)
-				continue
+			switch {
+			case err == nil:
+				list[i] = merged
+			case name != "": // else it is for those of its type
+				fail(p, fmt.Errorf("the filter %q: %w", f.GetName(), err))
 			}
-			list[i] = merged
 		}
 	}
 	return list

@@ -61,11 +61,16 @@ type world struct {
 
 func newWorld(t testing.TB, slots []*translate.Slot, manifests string) *world {
 	t.Helper()
+	return newWorldWith(t, model.DefaultSettings(), slots, manifests)
+}
+
+func newWorldWith(t testing.TB, settings *model.Settings, slots []*translate.Slot, manifests string) *world {
+	t.Helper()
 	m, err := meshconfig.Parse(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{builder: model.NewBuilder(model.DefaultSettings(), m), graph: cell.New(), slots: slots, made: map[string]int{}}
+	w := &world{builder: model.NewBuilder(settings, m), graph: cell.New(), slots: slots, made: map[string]int{}}
 	current := func() *model.PushContext { return w.pc }
 	for _, define := range []func(*cell.Graph, func() *model.PushContext){view.DefineScope, listener.Define, route.Define, Define} {
 		define(w.graph, current)
