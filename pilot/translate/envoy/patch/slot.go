@@ -41,8 +41,14 @@ type addUnit struct {
 	index  int
 }
 
+// String names the unit for people.
+func (u addUnit) String() string { return (&patch{object: u.object, index: u.index}).String() }
+
 // problemUnit is no resource: it reports what is wrong with patches whatever they match.
 type problemUnit struct{}
+
+// String names the unit for people.
+func (problemUnit) String() string { return string(model.KindEnvoyFilter) + "s" }
 
 // wrapper is a slot with patches of one group and context.
 type wrapper struct {
