@@ -110,9 +110,11 @@ func (p *patch) matchesChain(l *listenerv3.Listener, c *listenerv3.FilterChain) 
 
 // Names of the filters that a patch is about, "" for any.
 func (p *patch) listenerFilter() string { return p.match.GetListener().GetListenerFilter() }
+
 func (p *patch) networkFilter() string {
 	return p.match.GetListener().GetFilterChain().GetFilter().GetName()
 }
+
 func (p *patch) httpFilter() string {
 	return p.match.GetListener().GetFilterChain().GetFilter().GetSubFilter().GetName()
 }
