@@ -11,6 +11,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/listener"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/patch"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/route"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/grpc"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pilot/xds"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
@@ -26,6 +27,7 @@ func NewEngine(log *slog.Logger, change func([]*translate.Slot) []*translate.Slo
 		patch.Listeners(listener.InboundSlot(), patch.Inbound),
 		// virtual hosts even if VHDS is off: a proxy may come back with listeners from when it was on
 		patch.Routes(route.Slot(), patch.Outbound), route.VHDSSlot(),
+		grpc.ClusterSlot(), grpc.ListenerSlot(), grpc.ServerSlot(),
 		dns.Slot(),
 	}
 	if change != nil {

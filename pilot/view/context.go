@@ -112,6 +112,9 @@ func (c *Context) Version() [3]int { c.use(PropVersion); return c.view.proxy.Ver
 // DNSDomain returns the proxy's DNS domain, "<namespace>.svc.<domain>".
 func (c *Context) DNSDomain() string { c.use(PropDNSDomain); return c.view.proxy.DNSDomain }
 
+// GRPC is the generator that gRPC clients and servers without a proxy ask for.
+const GRPC = "grpc"
+
 // Generator returns the metadata GENERATOR.
 func (c *Context) Generator() string { c.use(PropGenerator); return c.view.proxy.Generator }
 

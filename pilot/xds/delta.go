@@ -45,7 +45,7 @@ func (s *Session) beginDelta(now time.Time, r *Request) Effects {
 	unsubscribe, starOut := withoutStar(r.Unsubscribe)
 	everything := starIn && !starOut || len(r.Subscribe) == 0
 	add := subscribe
-	if s.modeOf(r.TypeURL) == named && len(r.Initial) > 0 {
+	if s.byName(r.TypeURL) && len(r.Initial) > 0 {
 		add = make([]string, 0, len(subscribe)+len(r.Initial))
 		add = append(add, subscribe...)
 		for n := range r.Initial {
@@ -59,7 +59,7 @@ func (s *Session) beginDelta(now time.Time, r *Request) Effects {
 		return Effects{Err: errTooMuch}
 	}
 	w := s.open(r.TypeURL)
-	w.everything = w.mode == wildcard && everything
+	w.everything = w.mode == wildcard && everything && !w.byName
 	w.fresh, w.asked, w.reconnect = true, now, len(r.Initial) > 0
 	if len(r.Initial) > 0 {
 		w.claims = r.Initial
@@ -79,7 +79,7 @@ func (s *Session) beginDelta(now time.Time, r *Request) Effects {
 		w.brought = s.cfg.Names.Of(slices.Collect(maps.Keys(r.Initial)))
 	}
 	eff := s.demand(w)
-	if w.mode == wildcard && w.served {
+	if w.mode == wildcard && w.served && !w.byName {
 		eff.Use = []string{w.url}
 	}
 	return eff
@@ -88,7 +88,7 @@ func (s *Session) beginDelta(now time.Time, r *Request) Effects {
 // demand tells the engine what names the watch wants.
 func (s *Session) demand(w *watch) Effects {
 	var eff Effects
-	if w.mode == named && w.served {
+	if w.byName && w.served {
 		eff.Demand = []Demand{{TypeURL: w.url, Names: w.names}}
 	}
 	if vhds := s.watches[translate.VirtualHostType]; w.url == translate.RouteType && vhds != nil && vhds.mode == followed {

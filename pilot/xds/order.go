@@ -195,7 +195,7 @@ func (s *Session) settledAt(seq uint64) bool {
 				continue
 			}
 			target, known := lookup(w.states, n)
-			if w.refused(n, target) || w.mode == named && !known {
+			if w.refused(n, target) || w.byName && !known {
 				continue
 			}
 			return false
@@ -209,6 +209,7 @@ func (s *Session) settledAt(seq uint64) bool {
 func (s *Session) clustersSent(now time.Time, clusters []*Resource) {
 	eds := s.watches[translate.EndpointType]
 	switch {
+	case s.cfg.ByName: // gRPC clients keep the endpoints that they have
 	case eds == nil:
 		s.sentEarly(clusters)
 	case clusters == nil && eds.always: // Envoy asks again itself

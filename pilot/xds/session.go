@@ -61,6 +61,8 @@ type SessionConfig struct {
 	Delta bool
 	// Serves tells whether the engine has resources of a type.
 	Serves func(typeURL string) bool
+	// ByName is set for clients that ask for clusters and listeners by name and never for all of them, as gRPC clients do.
+	ByName bool
 	// Names and Bodies are shared by all sessions of a process.
 	Names  *NameSets
 	Bodies *Bodies
@@ -137,6 +139,8 @@ type watch struct {
 	url    string
 	mode   mode
 	served bool
+	// byName: the engine is told the names, and has only those.
+	byName bool
 	// everything is the wildcard of a wildcard type; names are what the client asked for by name.
 	everything bool
 	names      *NameSet
@@ -252,6 +256,11 @@ func (s *Session) modeOf(url string) mode {
 	return wildcard
 }
 
+// byName tells whether the names of a type are asked of the engine one by one.
+func (s *Session) byName(url string) bool {
+	return s.modeOf(url) == named || s.cfg.ByName && listed(url)
+}
+
 // errTooMuch closes a stream that asks to remember more than the bounds allow.
 var errTooMuch = status.Error(codes.ResourceExhausted, "too many resource names or types on one stream")
 
@@ -292,7 +301,7 @@ func (s *Session) debug(r *Request) Effects {
 
 // open starts to watch a type.
 func (s *Session) open(url string) *watch {
-	w := &watch{url: url, mode: s.modeOf(url), served: s.serves(url), except: map[string]*exception{}}
+	w := &watch{url: url, mode: s.modeOf(url), served: s.serves(url), byName: s.byName(url), except: map[string]*exception{}}
 	if !w.served {
 		w.ready = true
 	}
@@ -368,7 +377,7 @@ func (s *Session) note(now time.Time, w *watch, name string, old []*State) {
 		// What led to it is pending since now, not since its last change.
 		ex.seq, ex.noted, ex.waited, ex.settled = s.seq, now, false, time.Time{}
 	}
-	if (known || w.mode != named) && ex.holds(target) && !ex.force {
+	if (known || !w.byName) && ex.holds(target) && !ex.force {
 		delete(w.except, name)
 		delete(w.quarantine, name)
 		return

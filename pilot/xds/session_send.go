@@ -73,7 +73,7 @@ func (s *Session) begin(now time.Time, w *watch) bool {
 		w.fresh = false // what is owed is in routes
 		return true
 	}
-	if w.mode == named {
+	if w.byName {
 		for n := range w.names.backward() { // the engine comes to the last ones last
 			if _, known := lookup(w.states, n); !known && w.served {
 				return false
@@ -251,7 +251,7 @@ func (s *Session) sendable(now time.Time, w *watch, only map[string]struct{}) (p
 			continue
 		}
 		target, known := s.due(w, n, ex)
-		if w.mode == named && !known && w.served || w.early(n, target) {
+		if w.byName && !known && w.served || w.early(n, target) {
 			continue // the engine has not come to it
 		}
 		if ex.holds(target) && !ex.force || target == nil && !s.removes(w, ex) {

@@ -52,8 +52,12 @@ func (s *Session) beginSotw(now time.Time, w *watch, r *Request) Effects {
 	w.fresh, w.asked, w.reconnect = true, now, r.Version != "" || r.Nonce != ""
 	w.always = false
 	w.answer = w.mode == wildcard && r.TypeURL != translate.NameTableType
-	if w.mode == wildcard && w.served {
+	switch {
+	case w.mode != wildcard || !w.served:
+	case !w.byName:
 		eff.Use = []string{r.TypeURL}
+	case w.names.Len() == 0:
+		eff.Demand = []Demand{{TypeURL: r.TypeURL}} // no names, which is answered too
 	}
 	if eds := s.watches[translate.EndpointType]; r.TypeURL == translate.ClusterType && eds != nil {
 		eds.always = true // Envoy asks with an acknowledged nonce again when its clusters are built anew
@@ -67,7 +71,7 @@ func (s *Session) rename(w *watch, names []string) (eff Effects, added, removed 
 	if next.Len() > maxNames || next.size() > maxNameBytes {
 		return Effects{Err: errTooMuch}, nil, nil
 	}
-	w.everything = w.mode == wildcard && (len(names) == 0 || !listed(w.url))
+	w.everything = w.mode == wildcard && !w.byName && (len(names) == 0 || !listed(w.url))
 	if next == w.names {
 		return Effects{}, nil, nil
 	}
@@ -83,7 +87,7 @@ func (s *Session) rename(w *watch, names []string) (eff Effects, added, removed 
 		}
 	}
 	w.names = next
-	if w.mode == named && w.served {
+	if w.byName && w.served {
 		eff.Demand = []Demand{{TypeURL: w.url, Names: next}}
 	}
 	return eff, added, removed

@@ -185,7 +185,7 @@ func (st *stream) connect(first *Request, delta bool, identities []string) error
 		ID: s.connectionID(p), Proxy: p, Identities: identities, Address: peerAddress(st.grpc.Context()), Connected: s.cfg.Now(), Delta: delta,
 		version: versionLabel(p.Metadata.GetFields()["ISTIO_VERSION"].GetStringValue()),
 		session: NewSession(SessionConfig{
-			Delta: delta, Serves: s.cfg.Publisher.Serves, Names: s.names, Bodies: s.bodies, Nonce: s.cfg.Nonce, Timing: s.cfg.Timing,
+			Delta: delta, ByName: p.Generator == view.GRPC, Serves: s.cfg.Publisher.Serves, Names: s.names, Bodies: s.bodies, Nonce: s.cfg.Nonce, Timing: s.cfg.Timing,
 		}),
 	}
 	st.sub, err = s.cfg.Publisher.Attach(p, func() {

@@ -50,7 +50,7 @@ func InboundSlot() *translate.Slot {
 }
 
 func inboundUnits(c *view.Context) []any {
-	if c.Type() != view.Sidecar || c.Generator() == "grpc" {
+	if c.Type() != view.Sidecar || c.Generator() == view.GRPC {
 		return nil
 	}
 	var units []any

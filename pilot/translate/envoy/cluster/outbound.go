@@ -40,7 +40,7 @@ func OutboundSlot() *translate.Slot {
 }
 
 func outboundUnits(c *view.Context) []any {
-	if c.Generator() == "grpc" || c.Type() != view.Sidecar && c.Type() != view.Router {
+	if c.Generator() == view.GRPC || c.Type() != view.Sidecar && c.Type() != view.Router {
 		return nil
 	}
 	services := c.TransportScopeOf(c.SharedScopeID()).Services

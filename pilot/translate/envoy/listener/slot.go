@@ -72,7 +72,7 @@ func InboundSlot() *translate.Slot {
 
 // sidecarOnly lists units for Envoy sidecars; the other types' listeners are made elsewhere.
 func sidecarOnly(c *view.Context, units func(*view.Context) []any) []any {
-	if c.Type() != view.Sidecar || c.Generator() == "grpc" || c.Mesh().Config.GetProxyListenPort() <= 0 {
+	if c.Type() != view.Sidecar || c.Generator() == view.GRPC || c.Mesh().Config.GetProxyListenPort() <= 0 {
 		return nil
 	}
 	return units(c)

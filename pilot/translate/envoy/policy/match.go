@@ -106,6 +106,11 @@ func headerMatcher(name string) matcher {
 
 func pathMatcher(s *Set) matcher {
 	return matcher{http: true, permission: func(v string) *rbacv3.Permission {
+		if s.grpc && strings.Contains(v, "{*") {
+			return &rbacv3.Permission{Rule: &rbacv3.Permission_UrlPath{UrlPath: &matcherv3.PathMatcher{
+				Rule: &matcherv3.PathMatcher_Path{Path: pathTemplate(v)},
+			}}}
+		}
 		if strings.Contains(v, "{*}") || strings.Contains(v, "{**}") {
 			template := strings.NewReplacer("{**}", "**", "{*}", "*").Replace(v)
 			return &rbacv3.Permission{Rule: &rbacv3.Permission_UriTemplate{UriTemplate: &corev3.TypedExtensionConfig{

@@ -103,7 +103,12 @@ func (s *Set) ruleSets(policies []rules, action rbacv3.RBAC_Action, tcp bool) (r
 }
 
 func (s *Set) addRules(into *rbacv3.RBAC, p rules, t translator) {
-	key := func(i int) string { return fmt.Sprintf("ns[%s]-policy[%s]-rule[%d]", p.namespace, p.name, i) }
+	key := func(i int) string {
+		if s.grpc {
+			return fmt.Sprintf("%s-%s-%d", p.namespace, p.name, i)
+		}
+		return fmt.Sprintf("ns[%s]-policy[%s]-rule[%d]", p.namespace, p.name, i)
+	}
 	if len(p.spec.GetRules()) == 0 {
 		into.Policies[key(0)] = &rbacv3.Policy{
 			Permissions: []*rbacv3.Permission{notPermission(anyPermission())},

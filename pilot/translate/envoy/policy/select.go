@@ -26,6 +26,7 @@ type Set struct {
 	filters  *filter.Set
 	stock    bool
 	tunnel   bool // for connections that come out of an HBONE tunnel
+	grpc     bool // for gRPC servers, which know less than Envoy
 	domains  trust
 	byAction map[security.AuthorizationPolicy_Action][]rules
 }

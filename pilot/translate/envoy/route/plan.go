@@ -45,7 +45,7 @@ func proxyHeaders(c *view.Context) headerFlags {
 }
 
 func newPlan(c *view.Context, n configName, spare *notes) *plan {
-	if !n.known || n.grpc && c.Generator() != grpcGenerator {
+	if !n.known || n.grpc && c.Generator() != view.GRPC {
 		return &plan{}
 	}
 	p := &planner{c: c, headers: proxyHeaders(c), out: &plan{known: true}, listen: n.port, passes: map[rulePort]bool{}}

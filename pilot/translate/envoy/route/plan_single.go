@@ -11,9 +11,6 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
-// grpcGenerator is the generator that gRPC clients without a proxy ask for.
-const grpcGenerator = "grpc"
-
 // single plans the configuration of a listener that serves one service. Without a Sidecar that says otherwise, it reads
 // what concerns that service's host alone.
 func (p *planner) single(n configName) {

@@ -38,3 +38,9 @@ func sessionState(s *model.Service) *sessionv3.StatefulSessionPerRoute {
 		}},
 	}
 }
+
+// StatefulSession returns how a service keeps a client at one endpoint, for clients that are told so with the filter;
+// nil if it does not.
+func StatefulSession(s *model.Service) *sessionv3.StatefulSession {
+	return sessionState(s).GetStatefulSession()
+}

@@ -72,6 +72,9 @@ func virtualHost(c *view.Context, u hostUnit) *routev3.VirtualHost {
 	} else {
 		out.Routes = []*routev3.Route{u.defaultRoute(c)}
 	}
+	if u.grpc {
+		fitGRPC(out)
+	}
 	return valid(out)
 }
 
