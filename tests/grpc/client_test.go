@@ -109,7 +109,6 @@ func TestWhatGRPCDoesNotKnow(t *testing.T) {
 		"rule.yaml": rule("loadBalancer: {consistentHash: {httpHeaderName: x-user, maglev: {tableSize: 1021}}}, " +
 			"outlierDetection: {consecutive5xxErrors: 3}, connectionPool: {tcp: {maxConnections: 5}, http: {http2MaxRequests: 50}}"),
 		"route.yaml": virtual(
-			`{match: [{headers: {"@request.auth.claims.sub": {exact: "x"}}}], route: [{destination: {host: echo, subset: v1}}]}`,
 			`{match: [{queryParams: {a: {exact: "b"}}}], route: [{destination: {host: echo, subset: v1}}]}`,
 			`{corsPolicy: {allowOrigins: [{exact: "*"}]}, headers: {request: {set: {a: b}}}, mirror: {host: echo}, rewrite: {uri: /x}, `+
 				`retries: {attempts: 3, retryOn: "cancelled,503"}, route: [{destination: {host: echo, subset: v2}}]}`),
