@@ -2,6 +2,7 @@ package xds
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,6 +77,9 @@ func (s *Session) reject(now time.Time, w *watch, f *flight, message string) {
 	}
 	slices.Sort(names)
 	culprits := blamed(w.url, message, names)
+	if s.cfg.ByName {
+		culprits = blamedByGRPC(message, names)
+	}
 	if len(culprits) == 0 && f.full && w.reconnect && w.mode == wildcard && !s.cfg.Delta {
 		// What the client holds from before is not known, and a set with parts left out would take it away: it keeps
 		// that until something changes.
@@ -227,6 +231,18 @@ func blamed(url, message string, names []string) []string {
 	var out []string
 	for _, n := range names {
 		if blames(message, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// blamedByGRPC returns those of names that the message of a gRPC client blames. It does so for all types, and takes the
+// rest.
+func blamedByGRPC(message string, names []string) []string {
+	var out []string
+	for _, n := range names {
+		if strings.Contains(message, "resource "+strconv.Quote(n)+": ") {
 			out = append(out, n)
 		}
 	}

@@ -56,6 +56,7 @@ type script struct {
 	t       *testing.T
 	world   *fakeWorld
 	delta   bool
+	byName  bool
 	auto    bool // publish as soon as something is demanded
 	session *Session
 	now     time.Time
@@ -76,6 +77,12 @@ func (s *script) reset() {
 	}
 	s.world.demand, s.world.uses = map[string]Names{}, map[string]bool{}
 	s.session = newTestSession(s.delta, s.world, DefaultTiming())
+	s.session.cfg.ByName = s.byName
+	for _, slot := range s.world.slots {
+		if listed(slot.slot.TypeURL) {
+			slot.named = s.byName
+		}
+	}
 	s.sent, s.names = map[string]string{}, map[string][]string{}
 }
 
@@ -118,7 +125,7 @@ func fields(line string) []string {
 
 // run executes one command:
 //
-//	protocol delta|sotw            a new stream; the world stays
+//	protocol delta|sotw [grpc]     a new stream; the world stays; of a client that asks for clusters and listeners by name
 //	auto on|off                    whether demands are published at once (on)
 //	set TYPE NAME=CONTENT[@C,C]…   makes resources; C are the clusters they lead to
 //	del TYPE NAME…                 takes resources away
@@ -127,13 +134,13 @@ func fields(line string) []string {
 //	miss                           the same while the stream is busy: the session sees the next one only
 //	request TYPE [sub=a,b] [unsub=a] [init=a:CONTENT,…] [names=a,b] [version=v] [nonce=last|TEXT] [error=TEXT]
 //	ack TYPE [sub=…] [names=…]     a request with the last nonce
-//	nack TYPE TEXT                 the same with an error
+//	nack TYPE TEXT                 the same with an error; a single quote stands for a double one
 //	advance DURATION
 //	status | rejections
 func (s *script) run(f []string) error {
 	switch f[0] {
 	case "protocol":
-		s.delta = f[1] == "delta"
+		s.delta, s.byName = f[1] == "delta", len(f) > 2
 		s.reset()
 		return nil
 	case "auto":
@@ -237,7 +244,7 @@ func (s *script) request(typ string, args []string) error {
 				r.Nonce = s.sent[url]
 			}
 		case "error":
-			r.Error = &rpcstatus.Status{Code: 13, Message: v}
+			r.Error = &rpcstatus.Status{Code: 13, Message: strings.ReplaceAll(v, "'", `"`)}
 		default:
 			return fmt.Errorf("unknown argument %s", k)
 		}
