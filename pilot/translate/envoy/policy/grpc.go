@@ -42,6 +42,11 @@ func readable(name string) bool {
 	return name != ":scheme" && !strings.HasPrefix(name, "grpc-")
 }
 
+// unreadable stands for a condition that cannot be said: an ALLOW rule goes with it, others match more without it.
+func unreadable() matcher {
+	return matcher{http: true, principal: func(string) *rbacv3.Principal { return nil }}
+}
+
 // pathTemplate matches a path with "{*}" for one segment and "{**}" for any number of them.
 func pathTemplate(v string) *matcherv3.StringMatcher {
 	return expression(strings.NewReplacer(`\{\*\*\}`, ".*", `\{\*\}`, "[^/]+").Replace(regexp.QuoteMeta(v)))

@@ -193,7 +193,10 @@ func (t translator) conditionMatcher(key string) (matcher, bool) {
 		return sniMatcher(), true
 	}
 	if name, ok := bracketed(key, "request.headers"); ok && len(name) == 1 {
-		return headerMatcher(name[0]), !t.s.grpc || readable(name[0])
+		if t.s.grpc && !readable(name[0]) {
+			return unreadable(), true
+		}
+		return headerMatcher(name[0]), true
 	}
 	if claims, ok := bracketed(key, "request.auth.claims"); ok {
 		return claimMatcher(t.s.stock, claims...), true
