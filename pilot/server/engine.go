@@ -8,6 +8,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/translate/dns"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/cluster"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/endpoint"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/extension"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/listener"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/patch"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/route"
@@ -29,6 +30,7 @@ func NewEngine(log *slog.Logger, change func([]*translate.Slot) []*translate.Slo
 		patch.Routes(route.Slot(), patch.Outbound), route.VHDSSlot(),
 		grpc.ClusterSlot(), grpc.ListenerSlot(), grpc.ServerSlot(),
 		dns.Slot(),
+		extension.Slot(),
 	}
 	if change != nil {
 		slots = change(slots)

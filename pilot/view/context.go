@@ -101,6 +101,9 @@ func (c *Context) Stock() bool { return c.Profile() == StockProfile }
 // Delta tells whether the proxy's stream is of the delta variant of xDS.
 func (c *Context) Delta() bool { c.use(PropDelta); return c.view.proxy.Delta }
 
+// Verified tells whether the proxy has proved who it is. Ask it before anything secret.
+func (c *Context) Verified() bool { c.use(PropVerified); return c.view.proxy.Verified }
+
 // HasCertificate tells whether the proxy can take part in mutual TLS: always in the Istio profile, whose agent sees to it;
 // a stock Envoy's workload says so by the label security.istio.io/tlsMode, since one without an agent would refuse every
 // resource that names the agent's cluster.

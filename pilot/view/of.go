@@ -175,6 +175,7 @@ func (v *View) setProps() {
 		set(k, metaText(p, k))
 	}
 	set(PropDelta, strconv.FormatBool(p.Delta))
+	set(PropVerified, strconv.FormatBool(p.Verified))
 	set(PropCertificate, strconv.FormatBool(v.certified))
 	set(PropProxyConfig, metaString(p.Metadata, proxyConfigKey))
 	set(PropHeaderCase, headerCase(p.Metadata))

@@ -71,6 +71,9 @@ type Proxy struct {
 	// Delta tells whether the proxy's stream is of the delta variant of xDS. Whoever serves the stream sets it before it
 	// gives the proxy to others.
 	Delta bool
+	// Verified tells whether the client has proved the identity of the workload that its node names. Whoever serves the
+	// stream sets it before it gives the proxy to others; without it secrets are not for this proxy.
+	Verified bool
 	// PodPorts resolves named target ports when the pod is not known: "name/protocol" to number.
 	PodPorts map[string]uint32
 	// Metadata is the raw node metadata; generators read it through Context.Meta.

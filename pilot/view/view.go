@@ -39,6 +39,7 @@ const (
 	PropHeaderCase  // whether HTTP/1 header names keep their case
 	PropCertificate // whether the proxy holds a mesh certificate
 	PropDelta       // whether the proxy's stream is incremental
+	PropVerified    // whether the proxy has proved who it is
 
 	// Which patches of EnvoyFilters apply to the proxy, in the order of PatchGroup.
 	PropClusterPatches

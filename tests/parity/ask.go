@@ -71,6 +71,7 @@ func (p *plane) ask(spec *proxySpec) (recording, error) {
 	if err != nil {
 		return nil, err
 	}
+	proxy.Verified = spec.Token != ""
 	a := &asker{notify: make(chan struct{}, 1), want: map[string]names{}}
 	a.client, err = p.engine.Attach(proxy, func() {
 		select {

@@ -83,6 +83,8 @@ func (f fixture) set(t testing.TB) (*Set, *cell.Recorder) {
 	return New(view.NewContext(pc, rec, g, view.Of(model.NewReader(pc, nil), p))), rec
 }
 
+func last(list []*listenerv3.Filter) *listenerv3.Filter { return list[len(list)-1] }
+
 func manager(t testing.TB, f *listenerv3.Filter) *hcmv3.HttpConnectionManager {
 	t.Helper()
 	out := &hcmv3.HttpConnectionManager{}
@@ -120,7 +122,7 @@ func TestFilterOrder(t *testing.T) {
 		{true, Inbound, model.HTTP, "grpc_stats fault cors router"},
 	} {
 		s, _ := fixture{mesh: prometheus, stock: c.stock}.set(t)
-		m := manager(t, s.ConnectionManager(HTTP{Direction: c.d, StatPrefix: "x;", RouteName: "80", Protocol: c.protocol}))
+		m := manager(t, last(s.Requests(HTTP{Direction: c.d, StatPrefix: "x;", RouteName: "80", Protocol: c.protocol})))
 		if got := httpNames(m); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
@@ -159,7 +161,7 @@ func TestProxyHeaders(t *testing.T) {
 			"forwardedClientCert": "SANITIZE", "preserveHttp1HeaderCase": true,
 		},
 	}}}.set(t)
-	m := manager(t, s.ConnectionManager(HTTP{Direction: Inbound, StatPrefix: "x;", RouteName: "r", Protocol: model.HTTP}))
+	m := manager(t, last(s.Requests(HTTP{Direction: Inbound, StatPrefix: "x;", RouteName: "r", Protocol: model.HTTP})))
 	if m.ServerName != "" || m.ServerHeaderTransformation != hcmv3.HttpConnectionManager_PASS_THROUGH {
 		t.Error("the server header is not left alone")
 	}

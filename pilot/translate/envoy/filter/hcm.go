@@ -19,6 +19,8 @@ import (
 type HTTP struct {
 	Direction  Direction
 	StatPrefix string
+	// Port is the listener's port as users know it, by which plugins are selected.
+	Port uint32
 	// RouteName is the route configuration to ask for; with Route set that is used inline.
 	RouteName string
 	Route     *routev3.RouteConfiguration
@@ -42,9 +44,14 @@ type Policy struct {
 	Authz []*hcmv3.HttpFilter
 }
 
-// ConnectionManager returns the HTTP connection manager of a chain.
-func (s *Set) ConnectionManager(o HTTP) *listenerv3.Filter {
-	return s.network(nameHCM, s.manager(o))
+// Requests returns the network filters of an HTTP chain: the HTTP connection manager and what comes before it.
+func (s *Set) Requests(o HTTP) []*listenerv3.Filter {
+	var out []*listenerv3.Filter
+	if o.Direction == Inbound && !o.Tunnelled {
+		out = append(out, s.exchange()...)
+	}
+	out = append(out, s.added.Network(o.Direction.mode(), o.Port).All()...)
+	return append(out, s.network(nameHCM, s.manager(o)))
 }
 
 func (s *Set) manager(o HTTP) *hcmv3.HttpConnectionManager {

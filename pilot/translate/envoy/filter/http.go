@@ -31,9 +31,14 @@ func (s *Set) httpFilters(o HTTP) []*hcmv3.HttpFilter {
 	if exchange && !o.Tunnelled {
 		add(nameExchange, s.peerMetadata(o.Direction))
 	}
+	added := s.added.HTTP(o.Direction.mode(), o.Port)
 	out = append(out, o.Policy.Custom...)
+	out = append(out, added.Authn...)
 	out = append(out, o.Policy.Authn...)
+	out = append(out, added.Authz...)
 	out = append(out, o.Policy.Authz...)
+	out = append(out, added.Stats...)
+	out = append(out, added.Rest...)
 	if o.Protocol == model.GRPCWeb {
 		add(nameGRPCWeb, &grpcwebv3.GrpcWeb{})
 	}

@@ -9,9 +9,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
+	apitype "istio.io/api/type/v1beta1"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/extension"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -24,6 +26,14 @@ const (
 	Outbound Direction = iota
 	Inbound
 )
+
+// mode is the direction as the API names it.
+func (d Direction) mode() apitype.WorkloadMode {
+	if d == Inbound {
+		return apitype.WorkloadMode_SERVER
+	}
+	return apitype.WorkloadMode_CLIENT
+}
 
 // kindProxyConfig is the cell of the effective ProxyConfig.
 const kindProxyConfig cell.Kind = 100
@@ -61,11 +71,12 @@ type Set struct {
 	stock bool
 	proxy *meshconfig.ProxyConfig
 	telem *telemetry
+	added *extension.Set
 }
 
 // New returns the filters for the context's proxy.
 func New(c *view.Context) *Set {
-	return &Set{c: c, mesh: c.Mesh().Config, stock: c.Stock()}
+	return &Set{c: c, mesh: c.Mesh().Config, stock: c.Stock(), added: extension.New(c)}
 }
 
 // Stock tells whether the filters are for a stock Envoy.

@@ -18,6 +18,7 @@ import (
 	udpa "github.com/cncf/xds/go/udpa/type/v1"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/extension"
 )
 
 // WeightedCluster is one of several destinations of a TCP chain.
@@ -39,18 +40,25 @@ type TCP struct {
 	MaxDuration  *durationpb.Duration
 	HashSourceIP bool
 	Tunnel       *tcpv3.TcpProxy_TunnelingConfig
+	// Port is the listener's port as users know it, by which plugins are selected.
+	Port uint32
 	// Policy are the filters that authorize connections; inbound only.
-	Policy []*listenerv3.Filter
+	Policy TCPPolicy
+	// Fallback is set for outbound chains that take what no other takes: plugins have no part in them.
+	Fallback bool
 	// BlackHole is set for chains that swallow loops: they log nothing.
 	BlackHole bool
 }
+
+// TCPPolicy is the filters that decide about connections: Custom ask others, and stand before the rest.
+type TCPPolicy struct{ Custom, Authz []*listenerv3.Filter }
 
 func (s *Set) network(name string, m proto.Message) *listenerv3.Filter {
 	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: s.Pack(m)}}
 }
 
-// Exchange returns the network filters that come first on every inbound chain.
-func (s *Set) Exchange() []*listenerv3.Filter {
+// exchange returns the network filters that come first on every inbound chain.
+func (s *Set) exchange() []*listenerv3.Filter {
 	if s.stock || !s.c.Settings().EnableMetadataExchange {
 		return nil
 	}
@@ -67,9 +75,18 @@ func (s *Set) Exchange() []*listenerv3.Filter {
 func (s *Set) Connection(o TCP) []*listenerv3.Filter {
 	var out []*listenerv3.Filter
 	if o.Direction == Inbound {
-		out = append(out, s.Exchange()...)
+		out = append(out, s.exchange()...)
 	}
-	out = append(out, o.Policy...)
+	var added extension.Phases[*listenerv3.Filter]
+	if !o.Fallback && !o.BlackHole {
+		added = s.added.Network(o.Direction.mode(), o.Port)
+	}
+	out = append(out, o.Policy.Custom...)
+	out = append(out, added.Authn...)
+	out = append(out, added.Authz...)
+	out = append(out, o.Policy.Authz...)
+	out = append(out, added.Stats...)
+	out = append(out, added.Rest...)
 	for _, m := range s.stats(o.Direction) {
 		out = append(out, s.network(nameStats, m))
 	}

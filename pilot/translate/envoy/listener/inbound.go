@@ -29,7 +29,7 @@ type inboundBuilder struct {
 	filters *filter.Set
 	policy  *policy.Set
 	http    filter.Policy
-	tcp     []*listenerv3.Filter
+	tcp     filter.TCPPolicy
 	cert    bool
 	tunnel  bool // connections come out of a tunnel
 }
@@ -156,14 +156,11 @@ func (b *inboundBuilder) chains(p inboundPort, need inspections) []*listenerv3.F
 			Metadata:         p.metadata,
 			TransportSocket:  b.socket(p, m),
 		}
-		switch {
-		case m.http && b.tunnel && !p.passthrough:
-			c.Filters = []*listenerv3.Filter{b.filters.ConnectionManager(b.httpOptions(p))}
-		case m.http:
-			c.Filters = append(b.filters.Exchange(), b.filters.ConnectionManager(b.httpOptions(p)))
-		default:
+		if m.http {
+			c.Filters = b.filters.Requests(b.httpOptions(p))
+		} else {
 			c.Filters = b.filters.Connection(filter.TCP{
-				Direction: filter.Inbound, StatPrefix: p.stat, Cluster: p.cluster, Protocol: p.protocol, Policy: b.tcp,
+				Direction: filter.Inbound, StatPrefix: p.stat, Cluster: p.cluster, Protocol: p.protocol, Policy: b.tcp, Port: p.target,
 			})
 		}
 		out = append(out, c)

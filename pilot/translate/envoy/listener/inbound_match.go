@@ -146,7 +146,8 @@ func (b *inboundBuilder) httpOptions(p inboundPort) filter.HTTP {
 		stat = "inbound_" + listenerName(p.binds[0], p.target) + ";"
 	}
 	return filter.HTTP{
-		Direction: filter.Inbound, StatPrefix: stat, Protocol: p.protocol, Policy: b.http, Tunnelled: b.tunnel && !p.passthrough,
+		Direction: filter.Inbound, StatPrefix: stat, Protocol: p.protocol, Policy: b.http, Port: p.target,
+		Tunnelled: b.tunnel && !p.passthrough,
 		Route: route.Inbound(b.c, p.cluster, route.InboundPort{
 			Host: p.host, Port: p.port, Protocol: p.protocol, Dynamic: p.dynamic,
 		}),

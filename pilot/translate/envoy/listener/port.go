@@ -79,12 +79,13 @@ func (b *portBuilder) http(d *demand) {
 	case auto && !b.wildcard():
 		name = d.service.Host + ":" + name
 	}
-	c.filters = []*listenerv3.Filter{b.filters.ConnectionManager(filter.HTTP{
+	c.filters = b.filters.Requests(filter.HTTP{
 		Direction:  filter.Outbound,
+		Port:       b.unit.port,
 		StatPrefix: "outbound_" + listenerName(b.binds[0], b.unit.port) + ";",
 		RouteName:  route.NameFor(b.c, name),
 		Protocol:   d.protocol,
-	})}
+	})
 	b.chains.add(c)
 }
 
@@ -114,7 +115,7 @@ func (b *portBuilder) passthrough() *listenerv3.FilterChain {
 }
 
 func fallbackFilters(f *filter.Set, cluster string) []*listenerv3.Filter {
-	return f.Connection(filter.TCP{Direction: filter.Outbound, StatPrefix: cluster, Cluster: cluster})
+	return f.Connection(filter.TCP{Direction: filter.Outbound, StatPrefix: cluster, Cluster: cluster, Fallback: true})
 }
 
 // inspect adds the listener filters that the chains' matches need.
@@ -188,9 +189,9 @@ func buildHTTPProxy(c *view.Context, u httpProxyUnit) ([]*translate.Message, err
 	f := filter.New(c)
 	l := outboundListener(c, strings.Split(u.bind, ","), u.port, true)
 	l.ListenerFiltersTimeout = durationpb.New(0)
-	ch := &chain{name: "http", filters: []*listenerv3.Filter{f.ConnectionManager(filter.HTTP{
-		Direction: filter.Outbound, StatPrefix: "outbound_" + l.Name + ";", RouteName: route.NameFor(c, "http_proxy"), AbsoluteURL: true,
-	})}}
+	ch := &chain{name: "http", filters: f.Requests(filter.HTTP{
+		Direction: filter.Outbound, Port: u.port, StatPrefix: "outbound_" + l.Name + ";", RouteName: route.NameFor(c, "http_proxy"), AbsoluteURL: true,
+	})}
 	l.FilterChains = []*listenerv3.FilterChain{ch.proto(f.Stock())}
 	return []*translate.Message{{Name: l.Name, Proto: l}}, nil
 }

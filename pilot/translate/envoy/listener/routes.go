@@ -232,7 +232,7 @@ func (b *portBuilder) destination(d *networking.Destination, port uint32) string
 
 // connection returns what a destination rule says about plain connections: its top level alone counts.
 func (b *portBuilder) connection(d *demand, rule *model.DestinationRule, subset string) filter.TCP {
-	o := filter.TCP{Direction: filter.Outbound, Protocol: d.protocol}
+	o := filter.TCP{Direction: filter.Outbound, Port: b.unit.port, Protocol: d.protocol}
 	if rule == nil {
 		return o
 	}

@@ -102,6 +102,12 @@ func httpText(t testing.TB, list []*hcmv3.HttpFilter) string {
 	return strings.Join(out, "\n")
 }
 
+// connection returns the filters of a TCP chain in their order.
+func connection(s *Set) []*listenerv3.Filter {
+	p := s.TCP()
+	return append(p.Custom, p.Authz...)
+}
+
 func tcpText(t testing.TB, list []*listenerv3.Filter) string {
 	t.Helper()
 	var out []string
@@ -152,7 +158,7 @@ func TestRulesThatCannotBeSaid(t *testing.T) {
 			if got := httpText(t, s.HTTP().Authz); !strings.Contains(got, c.http) {
 				t.Errorf("HTTP: %s, want it to hold %s", got, c.http)
 			}
-			if got := tcpText(t, s.TCP()); !strings.Contains(got, c.tcp) {
+			if got := tcpText(t, connection(s)); !strings.Contains(got, c.tcp) {
 				t.Errorf("TCP: %s, want it to hold %s", got, c.tcp)
 			}
 		})
@@ -192,7 +198,7 @@ func TestUnknownProvider(t *testing.T) {
 	t.Parallel()
 	s := policies(t, &meshconfig.MeshConfig{}, false, object(t, model.KindAuthorizationPolicy, "shop/p",
 		`{action: CUSTOM, provider: {name: gone}, rules: [{to: [{operation: {paths: [/a]}}]}]}`, nil))
-	for name, got := range map[string]string{"HTTP": httpText(t, s.HTTP().Custom), "TCP": tcpText(t, s.TCP())} {
+	for name, got := range map[string]string{"HTTP": httpText(t, s.HTTP().Custom), "TCP": tcpText(t, connection(s))} {
 		if !strings.Contains(got, `"rules":{"action":"DENY"`) || !strings.Contains(got, badSuffix) || strings.Contains(got, "ext_authz") {
 			t.Errorf("%s: %s", name, got)
 		}

@@ -42,10 +42,10 @@ func (s *Set) HTTP() filter.Policy {
 }
 
 // TCP returns the filters of a TCP chain.
-func (s *Set) TCP() []*listenerv3.Filter {
-	out := s.customTCP()
+func (s *Set) TCP() filter.TCPPolicy {
+	out := filter.TCPPolicy{Custom: s.customTCP()}
 	for _, set := range s.actions(true) {
-		out = append(out, &listenerv3.Filter{
+		out.Authz = append(out.Authz, &listenerv3.Filter{
 			Name: nameTCP,
 			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: s.filters.Pack(&tcprbacv3.RBAC{
 				Rules: set.rules, ShadowRules: set.shadow, ShadowRulesStatPrefix: set.prefix(), StatPrefix: tcpStatPrefix,
