@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
@@ -72,7 +73,7 @@ func Variables() []Variable {
 				return fmt.Errorf("MIZZEN_VHDS: %q is not off, on or auto", v)
 			},
 		},
-	}, append(servingVariables(), rareVariables()...)...)
+	}, slices.Concat(servingVariables(), rareVariables(), keyVariables())...)
 }
 
 // ParseSettings reads the settings from an environment. Values that do not parse are errors; their defaults stay.

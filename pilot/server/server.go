@@ -18,6 +18,7 @@ import (
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
+	"github.com/mizzen-mesh/mizzen/pilot/source/jwks"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pilot/xds"
@@ -74,6 +75,11 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.MeshSource != nil {
 		names = append(names, meshSourceName)
 	}
+	names = append(names, jwks.Name)
+	keys, err := newFetcher(&o, s.registry)
+	if err != nil {
+		return nil, err
+	}
 	s.engine = NewEngine(o.Log, o.Slots)
 	s.registry.MustRegister(newSizes(s.engine))
 	builder := model.NewBuilder(o.Settings, o.Mesh)
@@ -98,13 +104,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	s.run(func() { s.engine.Run(ctx.Done()) })
 	s.run(func() { s.loop.Run(ctx) })
 	s.run(func() { s.ads.Run(ctx) })
-	for _, src := range o.Sources {
-		s.run(func() {
-			if err := src.Run(ctx, s.loop); err != nil && ctx.Err() == nil {
-				s.failed <- fmt.Errorf("source %s: %w", src.Name(), err)
-			}
-		})
-	}
+	s.runSources(ctx, keys)
 	if o.MeshSource != nil {
 		s.run(func() {
 			if err := o.MeshSource(ctx, s.takeMesh); err != nil && ctx.Err() == nil {
@@ -113,6 +113,23 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		})
 	}
 	return s, nil
+}
+
+// runSources runs what delivers objects, and the fetcher of keys that they name.
+func (s *Server) runSources(ctx context.Context, keys *jwks.Fetcher) {
+	tap := newTap(s.loop, keys, len(s.opts.Sources))
+	s.run(func() {
+		if err := keys.Run(ctx, s.loop); err != nil && ctx.Err() == nil {
+			s.failed <- fmt.Errorf("fetching keys: %w", err)
+		}
+	})
+	for _, src := range s.opts.Sources {
+		s.run(func() {
+			if err := src.Run(ctx, tap); err != nil && ctx.Err() == nil {
+				s.failed <- fmt.Errorf("source %s: %w", src.Name(), err)
+			}
+		})
+	}
 }
 
 // meshSourceName is what the mesh configuration's inputs are called among the sources.

@@ -16,6 +16,7 @@ import (
 
 	security "istio.io/api/security/v1beta1"
 
+	"github.com/mizzen-mesh/mizzen/pilot/keyset"
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/filter"
 )
@@ -113,7 +114,8 @@ func (s *Set) tokenProvider(r *security.JWTRule) *jwtv3.JwtProvider {
 	return p
 }
 
-// setKeys says where a provider's keys come from: the rule itself, or a service of the mesh that the proxy asks.
+// setKeys says where a provider's keys come from: the rule itself, a service of the mesh that the proxy asks, or what
+// the control plane has fetched.
 func (s *Set) setKeys(p *jwtv3.JwtProvider, r *security.JWTRule) {
 	inline := r.GetJwks()
 	if inline == "" {
@@ -130,7 +132,7 @@ func (s *Set) setKeys(p *jwtv3.JwtProvider, r *security.JWTRule) {
 			}}
 			return
 		}
-		inline = rejectAll
+		inline = s.fetched(r)
 	}
 	if s.stock && !usableKeys(inline) {
 		inline = rejectAll
@@ -138,6 +140,23 @@ func (s *Set) setKeys(p *jwtv3.JwtProvider, r *security.JWTRule) {
 	p.JwksSourceSpecifier = &jwtv3.JwtProvider_LocalJwks{LocalJwks: &corev3.DataSource{
 		Specifier: &corev3.DataSource_InlineString{InlineString: inline},
 	}}
+}
+
+// fetched returns the keys that the control plane has fetched for a rule. Until it has, and if Envoy can read none of
+// them, no token is good.
+func (s *Set) fetched(r *security.JWTRule) string {
+	q, ok := keyset.RequestOf(r)
+	if !ok {
+		return rejectAll
+	}
+	o := s.c.Object(q.Key())
+	if o == nil {
+		return rejectAll
+	}
+	if set, ok := o.Spec.(*keyset.Set); ok && usableKeys(set.JSON) {
+		return set.JSON
+	}
+	return rejectAll
 }
 
 // keyCluster returns the cluster behind a key URI if proxies are to fetch keys by themselves.
