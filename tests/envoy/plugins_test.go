@@ -57,6 +57,8 @@ func TestPlugins(t *testing.T) {
 		{"remote code that fails open", wasm("FAIL_OPEN", "HTTP"), 200},
 		{"remote code that fails closed", wasm("FAIL_CLOSE", "HTTP"), 403},
 		{"none again", "", 200},
+		{"one that never compiled", strings.ReplaceAll(lua("function ("), "script", "fresh"), 500},
+		{"none at the end", "", 200},
 	}
 	for _, s := range steps {
 		t.Log(s.name)

@@ -1,0 +1,125 @@
+package envoy
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/tests/harness"
+	"github.com/mizzen-mesh/mizzen/tests/world"
+)
+
+// signer issues tokens and publishes the key to check them by.
+type signer struct {
+	key *rsa.PrivateKey
+	id  string
+}
+
+func newSigner(t *testing.T, id string) *signer {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &signer{key, id}
+}
+
+func part(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+func (s *signer) keys() string {
+	e := big.NewInt(int64(s.key.E)).Bytes()
+	return fmt.Sprintf(`{"keys":[{"kty":"RSA","alg":"RS256","kid":%q,"n":%q,"e":%q}]}`, s.id, part(s.key.N.Bytes()), part(e))
+}
+
+func (s *signer) token(t *testing.T, issuer string) string {
+	t.Helper()
+	claims, err := json.Marshal(map[string]any{"iss": issuer, "sub": "me", "exp": time.Now().Add(time.Hour).Unix()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := part(fmt.Appendf(nil, `{"alg":"RS256","kid":%q}`, s.id)) + "." + part(claims)
+	sum := sha256.Sum256([]byte(text))
+	sig, err := rsa.SignPKCS1v15(rand.Reader, s.key, crypto.SHA256, sum[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text + "." + part(sig)
+}
+
+// ask sends a request with a token, or without one, and fails unless it is answered with that status.
+func ask(m *world.Mesh, token string, status int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		q, err := http.NewRequestWithContext(ctx, http.MethodGet, m.URL(), http.NoBody)
+		if err != nil {
+			return err
+		}
+		q.Host = m.Authority()
+		if token != "" {
+			q.Header.Set("Authorization", "Bearer "+token)
+		}
+		a, err := http.DefaultTransport.RoundTrip(q)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = a.Body.Close() }()
+		if a.StatusCode != status {
+			return fmt.Errorf("status %d, want %d", a.StatusCode, status)
+		}
+		return nil
+	}
+}
+
+// Keys are fetched from where a policy says, changed ones followed, and the last good ones kept when their issuer fails.
+// Where none were ever fetched no token is good.
+func TestFetchedKeys(t *testing.T) {
+	t.Parallel()
+	first, second := newSigner(t, "first"), newSigner(t, "second")
+	var answer atomic.Value
+	answer.Store(first.keys())
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text, _ := answer.Load().(string)
+		if text == "" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte(text))
+	}))
+	t.Cleanup(issuer.Close)
+	p, m := small(t, 1, func(s *model.Settings) {
+		s.Raw = map[string]string{"MIZZEN_JWKS_ALLOWED_CIDRS": "127.0.0.0/8", "PILOT_JWT_PUB_KEY_REFRESH_INTERVAL": "100ms"}
+	})
+	policy := func(uri string) string {
+		return fmt.Sprintf("apiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: tokens, namespace: %s}\nspec: {jwtRules: [{issuer: me, jwksUri: %q}]}\n", world.Namespace, uri)
+	}
+	write(t, p.dir, "tokens.yaml", policy(issuer.URL))
+	const patience = 20 * time.Second
+	harness.Eventually(t, patience, ask(m, second.token(t, "me"), http.StatusUnauthorized))
+	harness.Eventually(t, patience, ask(m, first.token(t, "me"), http.StatusOK))
+	harness.Eventually(t, patience, ask(m, "", http.StatusOK))
+	answer.Store("")
+	before := p.Generation()
+	harness.Eventually(t, patience, func(context.Context) error {
+		return ask(m, first.token(t, "me"), http.StatusOK)(context.Background())
+	})
+	answer.Store(second.keys())
+	harness.Eventually(t, patience, ask(m, second.token(t, "me"), http.StatusOK))
+	harness.Eventually(t, patience, ask(m, first.token(t, "me"), http.StatusUnauthorized))
+	if p.Generation() == before {
+		t.Error("keys changed without a generation")
+	}
+	write(t, p.dir, "tokens.yaml", policy("http://127.0.0.1:1/keys"))
+	harness.Eventually(t, patience, ask(m, second.token(t, "me"), http.StatusUnauthorized))
+	harness.Eventually(t, patience, ask(m, "", http.StatusOK))
+	noRejections(t, m)
+}
