@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
@@ -87,10 +88,12 @@ func TestFetchedKeys(t *testing.T) {
 	t.Parallel()
 	first, second := newSigner(t, "first"), newSigner(t, "second")
 	var answer atomic.Value
+	var failures atomic.Int32
 	answer.Store(first.keys())
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text, _ := answer.Load().(string)
 		if text == "" {
+			failures.Add(1)
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		_, _ = w.Write([]byte(text))
@@ -110,8 +113,15 @@ func TestFetchedKeys(t *testing.T) {
 	answer.Store("")
 	before := p.Generation()
 	harness.Eventually(t, patience, func(context.Context) error {
-		return ask(m, first.token(t, "me"), http.StatusOK)(context.Background())
+		if failures.Load() < 2 { // the first has been taken note of when the second comes
+			return errors.New("no failure yet")
+		}
+		return nil
 	})
+	harness.Eventually(t, patience, ask(m, first.token(t, "me"), http.StatusOK))
+	if p.Generation() != before {
+		t.Error("a failed fetch changed something")
+	}
 	answer.Store(second.keys())
 	harness.Eventually(t, patience, ask(m, second.token(t, "me"), http.StatusOK))
 	harness.Eventually(t, patience, ask(m, first.token(t, "me"), http.StatusUnauthorized))
