@@ -30,7 +30,7 @@ func NewEngine(log *slog.Logger, change func([]*translate.Slot) []*translate.Slo
 		patch.Routes(route.Slot(), patch.Outbound), route.VHDSSlot(),
 		grpc.ClusterSlot(), grpc.ListenerSlot(), grpc.ServerSlot(),
 		dns.Slot(),
-		extension.Slot(),
+		extension.Slot(patch.Extension),
 	}
 	if change != nil {
 		slots = change(slots)

@@ -5,6 +5,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -27,4 +28,14 @@ func Extensions(c *view.Context) []*corev3.TypedExtensionConfig {
 		}
 	}
 	return out
+}
+
+// Extension returns the configuration of that name, if the proxy's EnvoyFilters add one.
+func Extension(c *view.Context, name string) ([]*translate.Message, error) {
+	for _, m := range Extensions(c) {
+		if m.GetName() == name {
+			return []*translate.Message{{Name: name, Proto: m}}, nil
+		}
+	}
+	return nil, nil
 }
