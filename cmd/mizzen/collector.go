@@ -11,7 +11,7 @@ import (
 const (
 	// heapGrowth is by how many percent the heap may grow until it is collected. Go's default is 100, but most of this
 	// heap is configuration that stays.
-	heapGrowth = 30
+	heapGrowth = 27
 	// quietTick is how long a quiet must last before it is used for a collection.
 	quietTick = 250 * time.Millisecond
 	// quietBytes is how much may be allocated in a tick that still counts as quiet.
@@ -78,7 +78,7 @@ func (q *quiet) due(now heapSample) bool {
 	q.allocated = now.allocated
 	if allocated >= quietBytes {
 		q.burst, q.idle = q.burst+allocated, 0
-		q.large = q.large || q.burst > room/2
+		q.large = q.large || q.burst > room/4*3
 		return false
 	}
 	q.burst, q.idle = 0, q.idle+1

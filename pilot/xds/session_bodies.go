@@ -81,6 +81,18 @@ func (b *Bodies) joined(now time.Time, delta bool, states []*State) *Body {
 	return out
 }
 
+// holds tells whether there is a body of the names in states: then another session has found all of them known.
+func (b *Bodies) holds(delta bool, states []*State, names *NameSet) bool {
+	if len(states) == 0 || names == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.held[bodyKey{first: states[0], names: names.key, delta: delta}], func(e *bodyEntry) bool {
+		return slices.Equal(e.states, states)
+	})
+}
+
 func (b *Bodies) entry(now time.Time, key bodyKey, states []*State) *bodyEntry {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -73,7 +73,7 @@ func (s *Session) begin(now time.Time, w *watch) bool {
 		w.fresh = false // what is owed is in routes
 		return true
 	}
-	if w.byName {
+	if w.byName && !s.cfg.Bodies.holds(s.cfg.Delta, w.states, w.names) {
 		for n := range w.names.backward() { // the engine comes to the last ones last
 			if _, known := lookup(w.states, n); !known && w.served {
 				return false
