@@ -127,7 +127,7 @@ func TestAuthorization(t *testing.T) {
 			return err
 		}
 		if _, err := other.call(ctx, "x-deny", "yes"); status.Code(err) != codes.PermissionDenied {
-			return fmt.Errorf("not denied: %v", err)
+			return fmt.Errorf("not denied: %w", err)
 		}
 		return nil
 	})
