@@ -19,6 +19,16 @@ func NewContext(pc *model.PushContext, rec *cell.Recorder, graph *cell.Graph, v 
 	return &Context{Reader: model.NewReader(pc, rec), rec: rec, graph: graph, view: v}
 }
 
+// DefineCell tells g how the cells of kind k are computed for a view from the PushContext that pc returns. Their argument
+// is of type A; of cells without one it is the zero value.
+func DefineCell[A any](g *cell.Graph, pc func() *model.PushContext, k cell.Kind, compute func(c *Context, arg A) any, equal cell.Equal) {
+	g.Define(k, func(rec *cell.Recorder, id cell.ID, env cell.Env) any {
+		v, _ := env.(*View)
+		arg, _ := id.Arg.(A)
+		return compute(NewContext(pc(), rec, g, v), arg)
+	}, equal)
+}
+
 // Cell returns the value of another cell for the same view, and makes this computation depend on it.
 func (c *Context) Cell(id cell.ID) any { return c.graph.Get(c.rec, id, c.view).Value() }
 

@@ -19,19 +19,12 @@ const (
 
 // Define registers the package's cells.
 func Define(g *cell.Graph, pc func() *model.PushContext) {
-	g.Define(kindServices, func(rec *cell.Recorder, _ cell.ID, env cell.Env) any {
-		v, _ := env.(*view.View)
-		return services(view.NewContext(pc(), rec, g, v))
-	}, func(a, b any) bool {
+	view.DefineCell(g, pc, kindServices, func(c *view.Context, _ any) any { return services(c) }, func(a, b any) bool {
 		x, _ := a.(*serviceList)
 		y, _ := b.(*serviceList)
 		return x != nil && y != nil && slices.Equal(x.keys, y.keys)
 	})
-	g.Define(kindNames, func(rec *cell.Recorder, id cell.ID, env cell.Env) any {
-		v, _ := env.(*view.View)
-		key, _ := id.Arg.(model.ServiceKey)
-		return namesOf(view.NewContext(pc(), rec, g, v), key)
-	}, reflect.DeepEqual)
+	view.DefineCell(g, pc, kindNames, func(c *view.Context, key model.ServiceKey) any { return namesOf(c, key) }, reflect.DeepEqual)
 }
 
 type serviceList struct{ keys []model.ServiceKey }

@@ -40,10 +40,7 @@ const kindProxyConfig cell.Kind = 100
 
 // Define registers the package's cells.
 func Define(g *cell.Graph, pc func() *model.PushContext) {
-	g.Define(kindProxyConfig, func(rec *cell.Recorder, _ cell.ID, env cell.Env) any {
-		v, _ := env.(*view.View)
-		return parseProxyConfig(view.NewContext(pc(), rec, g, v))
-	}, func(a, b any) bool {
+	view.DefineCell(g, pc, kindProxyConfig, func(c *view.Context, _ any) any { return parseProxyConfig(c) }, func(a, b any) bool {
 		x, _ := a.(*meshconfig.ProxyConfig)
 		y, _ := b.(*meshconfig.ProxyConfig)
 		return proto.Equal(x, y)

@@ -18,10 +18,7 @@ type unitList struct{ units []any }
 // Define registers the cells that this package's slots use.
 func Define(g *cell.Graph, pc func() *model.PushContext) {
 	filter.Define(g, pc)
-	g.Define(kindOutbound, func(rec *cell.Recorder, id cell.ID, env cell.Env) any {
-		v, _ := env.(*view.View)
-		scope, _ := id.Arg.(view.ScopeID)
-		c := view.NewContext(pc(), rec, g, v)
+	view.DefineCell(g, pc, kindOutbound, func(c *view.Context, scope view.ScopeID) any {
 		return &unitList{outboundUnits(c, c.TransportScopeOf(scope))}
 	}, func(a, b any) bool {
 		x, _ := a.(*unitList)

@@ -53,20 +53,8 @@ type set struct{ patches []*patch }
 
 // Define registers the package's cells.
 func Define(g *cell.Graph, pc func() *model.PushContext) {
-	def := func(k cell.Kind, compute func(c *view.Context, arg any) any, equal cell.Equal) {
-		g.Define(k, func(rec *cell.Recorder, id cell.ID, env cell.Env) any {
-			v, _ := env.(*view.View)
-			return compute(view.NewContext(pc(), rec, g, v), id.Arg)
-		}, equal)
-	}
-	def(kindParsed, func(c *view.Context, arg any) any {
-		id, _ := arg.(parsedID)
-		return parseObject(c, id)
-	}, sameParsed)
-	def(kindSet, func(c *view.Context, arg any) any {
-		id, _ := arg.(setID)
-		return newSet(c, id)
-	}, func(a, b any) bool {
+	view.DefineCell(g, pc, kindParsed, func(c *view.Context, id parsedID) any { return parseObject(c, id) }, sameParsed)
+	view.DefineCell(g, pc, kindSet, func(c *view.Context, id setID) any { return newSet(c, id) }, func(a, b any) bool {
 		x, _ := a.(*set)
 		y, _ := b.(*set)
 		return x != nil && y != nil && slices.Equal(x.patches, y.patches)

@@ -18,31 +18,10 @@ const (
 
 // Define registers the package's cells.
 func Define(g *cell.Graph, pc func() *model.PushContext) {
-	def := func(k cell.Kind, compute func(c *view.Context, arg any) any, equal cell.Equal) {
-		g.Define(k, func(rec *cell.Recorder, id cell.ID, env cell.Env) any {
-			v, _ := env.(*view.View)
-			return compute(view.NewContext(pc(), rec, g, v), id.Arg)
-		}, equal)
-	}
-	def(kindListing, func(c *view.Context, arg any) any {
-		id, _ := arg.(listingID)
-		return newListing(c, id)
-	}, sameListing)
+	view.DefineCell(g, pc, kindListing, func(c *view.Context, id listingID) any { return newListing(c, id) }, sameListing)
 	spare := newNotes()
-	def(kindPlan, func(c *view.Context, arg any) any {
-		name, _ := arg.(string)
-		return newPlan(c, parseName(name), spare)
-	}, samePlan)
-	def(kindLarge, func(c *view.Context, arg any) any {
-		name, _ := arg.(string)
-		return isLarge(c, name)
-	}, func(a, b any) bool { return a == b })
-	def(kindVirtualHost, func(c *view.Context, arg any) any {
-		u, _ := arg.(hostUnit)
-		return virtualHostPart(c, u)
-	}, translate.PartEqual)
-	def(kindCatchAll, func(c *view.Context, arg any) any {
-		u, _ := arg.(catchAll)
-		return u.part(c)
-	}, translate.PartEqual)
+	view.DefineCell(g, pc, kindPlan, func(c *view.Context, name string) any { return newPlan(c, parseName(name), spare) }, samePlan)
+	view.DefineCell(g, pc, kindLarge, func(c *view.Context, name string) any { return isLarge(c, name) }, func(a, b any) bool { return a == b })
+	view.DefineCell(g, pc, kindVirtualHost, func(c *view.Context, u hostUnit) any { return virtualHostPart(c, u) }, translate.PartEqual)
+	view.DefineCell(g, pc, kindCatchAll, func(c *view.Context, u catchAll) any { return u.part(c) }, translate.PartEqual)
 }
