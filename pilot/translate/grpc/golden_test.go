@@ -1,14 +1,9 @@
 package grpc
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
 
@@ -21,9 +16,6 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
-
-// testBuild is the kind of the slots' cells in tests: one for each slot.
-const testBuild cell.Kind = 900
 
 // proxy is one client or server of a test case, and what it asks for.
 type proxy struct {
@@ -39,12 +31,7 @@ type proxy struct {
 type world struct {
 	pc    *model.PushContext
 	graph *cell.Graph
-	slots []*translate.Slot
-}
-
-type built struct {
-	messages []*translate.Message
-	err      error
+	slots *fixture.Slots
 }
 
 func newWorld(t *testing.T, manifests string) *world {
@@ -55,18 +42,13 @@ func newWorld(t *testing.T, manifests string) *world {
 	}
 	settings := model.DefaultSettings()
 	settings.EnablePersistentSessionFilter = true
-	w := &world{graph: cell.New(), slots: []*translate.Slot{ClusterSlot(), ListenerSlot(), ServerSlot(), route.Slot()}}
+	w := &world{graph: cell.New()}
 	w.pc, _ = model.NewBuilder(settings, mesh).Apply(fixture.Events(t, []byte(manifests)), nil)
 	current := func() *model.PushContext { return w.pc }
 	view.DefineScope(w.graph, current)
 	filter.Define(w.graph, current)
 	route.Define(w.graph, current)
-	for i, s := range w.slots {
-		w.graph.Define(testBuild+cell.Kind(i), func(rec *cell.Recorder, id cell.ID, env cell.Env) any {
-			out, err := s.Build(view.NewContext(w.pc, rec, w.graph, env.(*view.View)), id.Arg)
-			return &built{out, err}
-		}, func(a, b any) bool { return a == b })
-	}
+	w.slots = fixture.NewSlots(w.graph, current, ClusterSlot(), ListenerSlot(), ServerSlot(), route.Slot())
 	return w
 }
 
@@ -76,15 +58,11 @@ func (w *world) ask(t *testing.T, v *view.View, typeURL string, names []string) 
 	var out strings.Builder
 	for _, n := range names {
 		found := 0
-		for i, s := range w.slots {
+		for i, s := range w.slots.List {
 			if s.TypeURL != typeURL {
 				continue
 			}
-			b, _ := w.graph.Get(nil, cell.ID{Kind: testBuild + cell.Kind(i), Arg: n}, v).Value().(*built)
-			if b.err != nil {
-				t.Fatalf("%s: %v", n, b.err)
-			}
-			for _, m := range b.messages {
+			for _, m := range w.slots.Build(t, i, n, v).Messages {
 				found++
 				out.WriteString("# " + m.Name + "\n" + render(t, m))
 			}
@@ -116,60 +94,25 @@ func render(t *testing.T, m *translate.Message) string {
 	if err := proto.Unmarshal(body.Flat(), whole); err != nil {
 		t.Fatal(err)
 	}
-	js, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var v any
-	if err := json.Unmarshal(js, &v); err != nil {
-		t.Fatal(err)
-	}
-	y, err := yaml.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(y)
+	return fixture.YAML(t, fixture.Value(t, whole))
 }
 
 // TestGolden compares what each case's clients and servers get with what was reviewed; UPDATE_GOLDEN=1 writes it anew.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	cases, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(cases) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, path := range cases {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			a, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := newWorld(t, string(fixture.File(a, "input.yaml")))
-			var proxies []proxy
-			if err := yaml.Unmarshal(fixture.File(a, "proxies.yaml"), &proxies); err != nil {
-				t.Fatal(err)
-			}
-			want := &txtar.Archive{Comment: a.Comment}
-			for _, f := range a.Files {
-				if !strings.HasPrefix(f.Name, "want/") {
-					want.Files = append(want.Files, f)
-				}
-			}
-			for _, p := range proxies {
-				got := w.of(t, &p)
-				want.Files = append(want.Files, txtar.File{Name: "want/" + p.Name + ".yaml", Data: []byte(got)})
-				if old := string(fixture.File(a, "want/"+p.Name+".yaml")); old != got && os.Getenv("UPDATE_GOLDEN") == "" {
-					t.Errorf("%s: %s differs (UPDATE_GOLDEN=1 rewrites it); got:\n%s", path, p.Name, got)
-				}
-			}
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				if err := os.WriteFile(path, txtar.Format(want), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+	fixture.EachArchive(t, func(t *testing.T, a *fixture.Archive) {
+		w := newWorld(t, a.Text("input.yaml"))
+		var proxies []proxy
+		if err := yaml.Unmarshal([]byte(a.Text("proxies.yaml")), &proxies); err != nil {
+			t.Fatal(err)
+		}
+		got, names := map[string]string{}, []string{}
+		for _, p := range proxies {
+			names = append(names, p.Name+".yaml")
+			got[p.Name+".yaml"] = w.of(t, &p)
+		}
+		a.Check(t, names, got)
+	})
 }
 
 // of returns all that one proxy asks for.

@@ -3,11 +3,9 @@ package extension
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/protobuf/encoding/protojson"
 	"sigs.k8s.io/yaml"
 
@@ -117,37 +115,20 @@ func resources(t testing.TB, c *view.Context) string {
 // TestGolden compares filters and resources with what was reviewed. UPDATE_GOLDEN=1 writes them anew.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	const path = "testdata/plugins.txtar"
-	a, err := txtar.ParseFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t, fixture.File(a, "input.yaml"))
-	verified, _ := w.context(func(p *view.Proxy) { p.Verified = true })
-	anybody, _ := w.context(nil)
-	stock, _ := w.context(func(p *view.Proxy) { p.Profile = view.StockProfile })
-	other, _ := w.context(func(p *view.Proxy) { p.Labels = map[string]string{"app": "other"} })
-	got := []txtar.File{
-		{Name: "want/filters", Data: []byte(filters(verified))},
-		{Name: "want/filters of app other", Data: []byte(filters(other))},
-		{Name: "want/verified", Data: []byte(resources(t, verified))},
-		{Name: "want/stock", Data: []byte(resources(t, stock))},
-	}
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		a.Files = append(a.Files[:1], got...)
-		if err := os.WriteFile(path, txtar.Format(a), 0o600); err != nil {
-			t.Fatal(err)
+	fixture.EachArchive(t, func(t *testing.T, a *fixture.Archive) {
+		w := newWorld(t, []byte(a.Text("input.yaml")))
+		verified, _ := w.context(func(p *view.Proxy) { p.Verified = true })
+		anybody, _ := w.context(nil)
+		stock, _ := w.context(func(p *view.Proxy) { p.Profile = view.StockProfile })
+		other, _ := w.context(func(p *view.Proxy) { p.Labels = map[string]string{"app": "other"} })
+		a.Check(t, []string{"filters", "filters of app other", "verified", "stock"}, map[string]string{
+			"filters": filters(verified), "filters of app other": filters(other),
+			"verified": resources(t, verified), "stock": resources(t, stock),
+		})
+		if text := resources(t, anybody); strings.Contains(text, "dXNlcjpwYXNz") || !strings.Contains(text, envPullSecret+`: ""`) {
+			t.Errorf("a proxy that has not proved who it is gets credentials, or is not told that there are some:\n%s", text)
 		}
-		return
-	}
-	for _, f := range got {
-		if want := fixture.File(a, f.Name); string(want) != string(f.Data) {
-			t.Errorf("%s differs (UPDATE_GOLDEN=1 accepts it):\n%s", f.Name, f.Data)
-		}
-	}
-	if text := resources(t, anybody); strings.Contains(text, "dXNlcjpwYXNz") || !strings.Contains(text, envPullSecret+`: ""`) {
-		t.Errorf("a proxy that has not proved who it is gets credentials, or is not told that there are some:\n%s", text)
-	}
+	})
 }
 
 // TestNames asks for names that are nobody's, or another namespace's.

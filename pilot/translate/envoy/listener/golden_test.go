@@ -2,7 +2,6 @@ package listener
 
 import (
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 )
 
 // proxy is one proxy of a test case.
@@ -31,42 +31,34 @@ func stockExtensions() []string {
 // TestGolden compares the listeners of each case's proxies with what was reviewed.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	cases, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(cases) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, path := range cases {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			a := readArchive(t, path)
-			settings := model.DefaultSettings()
-			if err := yaml.Unmarshal([]byte(a.file("settings.yaml")), settings); err != nil {
-				t.Fatal(err)
+	fixture.EachArchive(t, func(t *testing.T, a *fixture.Archive) {
+		settings := model.DefaultSettings()
+		if err := yaml.Unmarshal([]byte(a.Text("settings.yaml")), settings); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorldWith(t, settings, a.Text("input.yaml"), a.Text("mesh.yaml"))
+		var proxies []proxy
+		if err := yaml.Unmarshal([]byte(a.Text("proxies.yaml")), &proxies); err != nil {
+			t.Fatal(err)
+		}
+		got, names := map[string]string{}, []string{}
+		add := func(name, text string) {
+			names = append(names, name)
+			got[name] = text
+		}
+		for _, p := range proxies {
+			list := w.listeners(t, w.node(t, p.ID, p.Meta, p.extensions()...))
+			var b strings.Builder
+			for _, n := range slices.Sorted(maps.Keys(list)) {
+				b.WriteString(outline(t, list[n]))
 			}
-			w := newWorldWith(t, settings, a.file("input.yaml"), a.file("mesh.yaml"))
-			var proxies []proxy
-			if err := yaml.Unmarshal([]byte(a.file("proxies.yaml")), &proxies); err != nil {
-				t.Fatal(err)
+			add(p.Name, b.String())
+			for _, n := range p.Full {
+				add(p.Name+"/"+n+".yaml", fixture.YAML(t, fixture.Value(t, list[n])))
 			}
-			got, names := map[string]string{}, []string{}
-			add := func(name, text string) {
-				names = append(names, name)
-				got[name] = text
-			}
-			for _, p := range proxies {
-				list := w.listeners(t, w.node(t, p.ID, p.Meta, p.extensions()...))
-				var b strings.Builder
-				for _, n := range slices.Sorted(maps.Keys(list)) {
-					b.WriteString(outline(t, list[n]))
-				}
-				add(p.Name, b.String())
-				for _, n := range p.Full {
-					add(p.Name+"/"+n+".yaml", render(t, list[n]))
-				}
-			}
-			a.check(t, names, got)
-		})
-	}
+		}
+		a.Check(t, names, got)
+	})
 }
 
 func (p *proxy) extensions() []string {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/mizzen-mesh/mizzen/pilot/view"
-	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
 
 func serviceYAML(name, vip string, ports ...string) string {
@@ -17,8 +16,7 @@ func serviceYAML(name, vip string, ports ...string) string {
 func (w *world) units(t testing.TB, slot int, v *view.View) map[string]outboundUnit {
 	t.Helper()
 	out := map[string]outboundUnit{}
-	units, _ := w.graph.Get(nil, cell.ID{Kind: testUnits + cell.Kind(slot)}, v).Value().(*[]any)
-	for _, u := range *units {
+	for _, u := range w.slots.Units(slot, v) {
 		if x, ok := u.(outboundUnit); ok {
 			out[listenerName(strings.Split(x.bind, ",")[0], x.port)] = x
 		}

@@ -246,14 +246,14 @@ func TestCost(t *testing.T) {
 	w := newWorld(t, patchedSlots(), services+envoyFilter("shop", "ef", "", timeout(3), lua("one", "SIDECAR_OUTBOUND", "")))
 	w.config(t, w.view(t, front), "80")
 	w.config(t, w.view(t, other), "80")
-	clear(w.made)
+	clear(w.slots.Made)
 	w.apply(t, envoyFilter("shop", "ef", "", timeout(3), lua("two", "SIDECAR_OUTBOUND", "")))
 	w.config(t, w.view(t, other), "80")
-	if len(w.made) != 0 {
-		t.Errorf("another namespace's filter made %v anew", w.made)
+	if len(w.slots.Made) != 0 {
+		t.Errorf("another namespace's filter made %v anew", w.slots.Made)
 	}
 	c := w.config(t, w.view(t, front), "80")
-	for slot, n := range w.made {
+	for slot, n := range w.slots.Made {
 		if slot != "lds/outbound" {
 			t.Errorf("an edited patch of outbound listeners made %d units of %s anew", n, slot)
 		}
@@ -277,9 +277,9 @@ func TestSharing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, patchedSlots(), services+envoyFilter("shop", "ef", "", lua("one", "ANY", ""))+envoyFilter("istio-system", "all", "", timeout(3)))
 	w.config(t, w.view(t, front))
-	clear(w.made)
+	clear(w.slots.Made)
 	w.config(t, w.view(t, other))
-	if n := w.made["cds/outbound"]; n != 0 {
+	if n := w.slots.Made["cds/outbound"]; n != 0 {
 		t.Errorf("%d units of clusters are made for each namespace", n)
 	}
 }

@@ -1,21 +1,15 @@
 package patch
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
-	"github.com/rogpeppe/go-internal/txtar"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
@@ -26,12 +20,6 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
-)
-
-// The kinds of the slots' cells in tests: one of each for each slot.
-const (
-	testUnits cell.Kind = 900
-	testBuild cell.Kind = 920
 )
 
 // patchedSlots are the slots as the server wires them.
@@ -54,9 +42,7 @@ type world struct {
 	builder *model.Builder
 	pc      *model.PushContext
 	graph   *cell.Graph
-	slots   []*translate.Slot
-	// made counts the units that each slot has built.
-	made map[string]int
+	slots   *fixture.Slots
 }
 
 func newWorld(t testing.TB, slots []*translate.Slot, manifests string) *world {
@@ -70,29 +56,14 @@ func newWorldWith(t testing.TB, settings *model.Settings, slots []*translate.Slo
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{builder: model.NewBuilder(settings, m), graph: cell.New(), slots: slots, made: map[string]int{}}
+	w := &world{builder: model.NewBuilder(settings, m), graph: cell.New()}
 	current := func() *model.PushContext { return w.pc }
 	for _, define := range []func(*cell.Graph, func() *model.PushContext){view.DefineScope, listener.Define, route.Define, Define} {
 		define(w.graph, current)
 	}
-	for i, s := range w.slots {
-		w.graph.Define(testUnits+cell.Kind(i), func(rec *cell.Recorder, _ cell.ID, env cell.Env) any {
-			list := s.Units(view.NewContext(w.pc, rec, w.graph, env.(*view.View)))
-			return &list
-		}, nil)
-		w.graph.Define(testBuild+cell.Kind(i), func(rec *cell.Recorder, id cell.ID, env cell.Env) any {
-			w.made[s.Name]++
-			out, err := s.Build(view.NewContext(w.pc, rec, w.graph, env.(*view.View)), id.Arg)
-			return &built{out, err}
-		}, func(a, b any) bool { return a == b })
-	}
+	w.slots = fixture.NewSlots(w.graph, current, slots...)
 	w.apply(t, manifests)
 	return w
-}
-
-type built struct {
-	messages []*translate.Message
-	err      error
 }
 
 // apply adds or changes objects.
@@ -124,22 +95,17 @@ type config struct {
 func (w *world) config(t testing.TB, v *view.View, routes ...string) *config {
 	t.Helper()
 	out := &config{resources: map[string]proto.Message{}}
-	for i, s := range w.slots {
+	for i, s := range w.slots.List {
 		var units []any
 		if s.Units == nil {
 			for _, r := range routes {
 				units = append(units, r)
 			}
 		} else {
-			list, _ := w.graph.Get(nil, cell.ID{Kind: testUnits + cell.Kind(i)}, v).Value().(*[]any)
-			units = *list
+			units = w.slots.Units(i, v)
 		}
 		for _, u := range units {
-			b, _ := w.graph.Get(nil, cell.ID{Kind: testBuild + cell.Kind(i), Arg: u}, v).Value().(*built)
-			if b.err != nil {
-				t.Fatalf("%s %+v: %v", s.Name, u, b.err)
-			}
-			out.add(t, s, b.messages)
+			out.add(t, s, w.slots.Build(t, i, u, v).Messages)
 		}
 	}
 	return out
@@ -194,59 +160,9 @@ func (c *config) render(t testing.TB) string {
 	t.Helper()
 	all := map[string]any{}
 	for n, m := range c.resources {
-		b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-		if err != nil {
-			t.Fatalf("%s: %v", n, err)
-		}
-		var v any
-		if err := json.Unmarshal(b, &v); err != nil {
-			t.Fatal(err)
-		}
-		all[n] = v
+		all[n] = fixture.Value(t, m)
 	}
-	y, err := yaml.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(y)
-}
-
-// archive is a test case on disk: input files, and what is wanted, under "want/".
-type archive struct {
-	path string
-	*txtar.Archive
-}
-
-func readArchive(t testing.TB, path string) *archive {
-	t.Helper()
-	a, err := txtar.ParseFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &archive{path, a}
-}
-
-func (a *archive) file(name string) string { return string(fixture.File(a.Archive, name)) }
-
-// check compares results, by name, with the files under "want/". UPDATE_GOLDEN=1 writes them anew.
-func (a *archive) check(t *testing.T, names []string, got map[string]string) {
-	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		keep := slices.DeleteFunc(a.Files, func(f txtar.File) bool { return strings.HasPrefix(f.Name, "want/") })
-		for _, n := range names {
-			keep = append(keep, txtar.File{Name: "want/" + n, Data: []byte(got[n])})
-		}
-		a.Files = keep
-		if err := os.WriteFile(a.path, txtar.Format(a.Archive), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	for _, n := range names {
-		if want := a.file("want/" + n); want != got[n] {
-			t.Errorf("%s: %s differs (UPDATE_GOLDEN=1 rewrites it); got:\n%s", filepath.Base(a.path), n, got[n])
-		}
-	}
+	return fixture.YAML(t, all)
 }
 
 // extensions returns what Extensions gives for a proxy, as "<name>:<script>".

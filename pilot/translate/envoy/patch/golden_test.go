@@ -1,51 +1,44 @@
 package patch
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 )
 
 // TestGolden compares what each case's EnvoyFilters change, line by line, with what was reviewed.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	cases, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(cases) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, path := range cases {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			a := readArchive(t, path)
-			var proxies []struct {
-				Name   string
-				Node   string
-				Routes []string
+	fixture.EachArchive(t, func(t *testing.T, a *fixture.Archive) {
+		var proxies []struct {
+			Name   string
+			Node   string
+			Routes []string
+		}
+		if err := yaml.Unmarshal([]byte(a.Text("proxies.yaml")), &proxies); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, patchedSlots(), a.Text("input.yaml"))
+		got, names := map[string]string{}, []string{}
+		before := map[string]string{}
+		for _, p := range proxies {
+			before[p.Name] = w.config(t, w.view(t, p.Node), p.Routes...).render(t)
+		}
+		w.apply(t, a.Text("filters.yaml"))
+		for _, p := range proxies {
+			c := w.config(t, w.view(t, p.Node), p.Routes...)
+			text := changes(strings.Split(before[p.Name], "\n"), strings.Split(c.render(t), "\n"))
+			for _, problem := range c.problems {
+				text += "problem: " + stable(problem) + "\n"
 			}
-			if err := yaml.Unmarshal([]byte(a.file("proxies.yaml")), &proxies); err != nil {
-				t.Fatal(err)
-			}
-			w := newWorld(t, patchedSlots(), a.file("input.yaml"))
-			got, names := map[string]string{}, []string{}
-			before := map[string]string{}
-			for _, p := range proxies {
-				before[p.Name] = w.config(t, w.view(t, p.Node), p.Routes...).render(t)
-			}
-			w.apply(t, a.file("filters.yaml"))
-			for _, p := range proxies {
-				c := w.config(t, w.view(t, p.Node), p.Routes...)
-				text := changes(strings.Split(before[p.Name], "\n"), strings.Split(c.render(t), "\n"))
-				for _, problem := range c.problems {
-					text += "problem: " + stable(problem) + "\n"
-				}
-				names = append(names, p.Name)
-				got[p.Name] = text
-			}
-			a.check(t, names, got)
-		})
-	}
+			names = append(names, p.Name)
+			got[p.Name] = text
+		}
+		a.Check(t, names, got)
+	})
 }
 
 // stable takes the spaces out that protobuf's errors vary, so that nobody relies on their text.
