@@ -2,21 +2,16 @@ package envoy
 
 import (
 	"context"
-	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/server"
-	"github.com/mizzen-mesh/mizzen/pilot/source"
-	"github.com/mizzen-mesh/mizzen/pilot/source/file"
-	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
-	"github.com/mizzen-mesh/mizzen/pilot/validate"
 	"github.com/mizzen-mesh/mizzen/tests/harness"
+	planes "github.com/mizzen-mesh/mizzen/tests/plane"
 	"github.com/mizzen-mesh/mizzen/tests/world"
 )
 
@@ -32,34 +27,18 @@ func startPlane(
 	t *testing.T, dir, addr string, change func(*model.Settings), slots ...func([]*translate.Slot) []*translate.Slot,
 ) *plane {
 	t.Helper()
-	src, err := file.New(file.Options{Dir: dir, Check: validate.Object})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mesh, err := meshconfig.Parse()
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings := model.DefaultSettings()
-	settings.RequestsPerSecond = 10_000
-	if change != nil {
-		change(settings)
-	}
-	level := slog.LevelWarn
-	if os.Getenv("MIZZEN_TEST_DEBUG") != "" {
-		level = slog.LevelDebug
-	}
-	o := server.Options{
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})), Settings: settings, Mesh: mesh,
-		Sources: []source.Source{src}, GRPCAddr: addr, HTTPAddr: "127.0.0.1:0", ShutdownDuration: time.Second,
-	}
-	if len(slots) > 0 {
-		o.Slots = slots[0]
-	}
-	s, err := server.Start(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := planes.Start(t, dir, func(o *server.Options) {
+		o.GRPCAddr = addr
+		if change != nil {
+			change(o.Settings)
+		}
+		if os.Getenv("MIZZEN_TEST_DEBUG") != "" {
+			o.Log = planes.Log(t, slog.LevelDebug)
+		}
+		if len(slots) > 0 {
+			o.Slots = slots[0]
+		}
+	})
 	p := &plane{s, dir}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -71,18 +50,7 @@ func startPlane(
 }
 
 // get returns what the control plane answers at a path of its debug port.
-func (p *plane) get(path string) string {
-	r, err := http.Get("http://" + p.HTTP.String() + path) //nolint:noctx // a debug helper of tests
-	if err != nil {
-		return err.Error()
-	}
-	defer func() { _ = r.Body.Close() }()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err.Error()
-	}
-	return string(b)
-}
+func (p *plane) get(path string) string { return planes.Get(p.Server, path) }
 
 // prepared returns a directory with the small mesh of package world.
 func prepared(t *testing.T, versions int) (dir string, ports world.Ports) {

@@ -18,13 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/server"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
-	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
-	"github.com/mizzen-mesh/mizzen/pilot/validate"
 	"github.com/mizzen-mesh/mizzen/tests/harness"
+	planes "github.com/mizzen-mesh/mizzen/tests/plane"
 )
 
 // patience bounds each wait. A machine under load needs much of it, and a test that passes none.
@@ -50,25 +48,11 @@ func startPlane(t *testing.T, files map[string]string) *plane {
 	p.write(t, "good/base.yaml", baseObjects())
 	p.edit(t, 0)
 	put(t, p.mesh, goodMesh)
-	src, err := file.New(file.Options{Dir: p.dir, Check: validate.Object})
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := meshconfig.Parse()
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := meshconfig.Watcher{Inputs: []meshconfig.Input{meshconfig.Files{Config: p.mesh}}}
-	settings := model.DefaultSettings()
-	settings.DebounceAfter, settings.DebounceMax, settings.RequestsPerSecond = 10*time.Millisecond, time.Second, 10_000
-	p.Server, err = server.Start(context.Background(), server.Options{
-		Log:      slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
-		Settings: settings, Mesh: first, MeshSource: w.Run, Sources: []source.Source{src},
-		GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", ShutdownDuration: time.Second,
+	p.Server = planes.Start(t, p.dir, func(o *server.Options) {
+		o.Log, o.MeshSource = planes.Log(t, slog.LevelError), w.Run
+		o.Settings.DebounceAfter, o.Settings.DebounceMax = 10*time.Millisecond, time.Second
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(p.Stop)
 	for _, delta := range []bool{true, false} {
 		p.neighbours = append(p.neighbours, startNeighbour(t, p.GRPC.String(), delta))
