@@ -59,11 +59,7 @@ func (b *Bodies) Full(now time.Time, delta bool, states []*State, names *NameSet
 	if names == nil && len(states) == 1 && states[0].Items.Len() < pieceLeast {
 		return b.of(now, delta, members(states, nil)) // rather than hold as many as there are proxies
 	}
-	key := bodyKey{first: states[0], delta: delta}
-	if names != nil {
-		key.names = names.key
-	}
-	e := b.entry(now, key, states)
+	e := b.entry(now, keyOf(delta, states, names), states)
 	e.once.Do(func() { e.body = b.of(now, delta, members(e.states, names)) })
 	return e.body
 }
@@ -88,25 +84,39 @@ func (b *Bodies) holds(delta bool, states []*State, names *NameSet) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.held[bodyKey{first: states[0], names: names.key, delta: delta}], func(e *bodyEntry) bool {
-		return slices.Equal(e.states, states)
-	})
+	return b.find(keyOf(delta, states, names), states) != nil
 }
 
 func (b *Bodies) entry(now time.Time, key bodyKey, states []*State) *bodyEntry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, e := range b.held[key] {
-		if slices.Equal(e.states, states) {
-			e.used = now
-			return e
-		}
+	if e := b.find(key, states); e != nil {
+		e.used = now
+		return e
 	}
 	b.makeRoom(now)
 	e := &bodyEntry{states: states, used: now}
 	b.held[key] = append(b.held[key], e)
 	b.n++
 	return e
+}
+
+func keyOf(delta bool, states []*State, names *NameSet) bodyKey {
+	key := bodyKey{first: states[0], delta: delta}
+	if names != nil {
+		key.names = names.key
+	}
+	return key
+}
+
+// find returns the entry for states, nil if there is none. mu must be held.
+func (b *Bodies) find(key bodyKey, states []*State) *bodyEntry {
+	for _, e := range b.held[key] {
+		if slices.Equal(e.states, states) {
+			return e
+		}
+	}
+	return nil
 }
 
 // makeRoom keeps the bounds. mu must be held.

@@ -29,10 +29,10 @@ func (j *job) fixed(u fixedUnit) ([]*translate.Message, error) {
 		cl.UpstreamBindConfig = bindConfig(j.c.Family(), true)
 	case traffic.DynamicDNS:
 		cl = j.dynamicDNS()
-	case connectOriginate:
+	case traffic.ConnectOriginate:
 		cl = j.originate()
-	case mainInternal:
-		cl = j.internal(mainInternal)
+	case traffic.MainInternal:
+		cl = j.internal(traffic.MainInternal)
 	default:
 		return nil, fmt.Errorf("fixed clusters: no cluster is called %s", u)
 	}

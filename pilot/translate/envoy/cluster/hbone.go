@@ -17,17 +17,14 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
-	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/tls"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
 const (
-	connectOriginate = "connect_originate"
-	mainInternal     = "main_internal"
-	nameInternal     = "envoy.transport_sockets.internal_upstream"
-	originalDstKey   = "envoy.filters.listener.original_dst"
-	hbonePort        = 15008
-	hboneIdle        = time.Hour
+	nameInternal = "envoy.transport_sockets.internal_upstream"
+	hbonePort    = 15008
+	hboneIdle    = time.Hour
 )
 
 // takesHBONE tells whether every endpoint of a service does: its peers then need no metadata exchange.
@@ -70,7 +67,7 @@ func (j *job) hbone(t *target, inner *corev3.TransportSocket) []*clusterv3.Clust
 	cluster := &metadatav3.MetadataKind{Kind: &metadatav3.MetadataKind_Cluster_{Cluster: &metadatav3.MetadataKind_Cluster{}}}
 	transport := &internalv3.InternalUpstreamTransport{
 		PassthroughMetadata: []*internalv3.InternalUpstreamTransport_MetadataValueSource{
-			from(originalDstKey, host), from("istio", cluster), from("istio", host),
+			from(traffic.OriginalDst, host), from("istio", cluster), from("istio", host),
 		},
 		TransportSocket: inner,
 	}
@@ -87,13 +84,13 @@ func (j *job) hbone(t *target, inner *corev3.TransportSocket) []*clusterv3.Clust
 
 // originate makes the cluster that carries the tunnel to the endpoint's own address.
 func (j *job) originate() *clusterv3.Cluster {
-	cl := j.bare(connectOriginate, connectOriginate)
+	cl := j.bare(traffic.ConnectOriginate, traffic.ConnectOriginate)
 	discover(cl, clusterv3.Cluster_ORIGINAL_DST)
 	cl.LbPolicy, cl.CleanupInterval = clusterv3.Cluster_CLUSTER_PROVIDED, durationpb.New(time.Minute)
 	cl.CircuitBreakers = j.breakers
 	cl.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
 		UpstreamPortOverride: uint32Value(uint32(hbonePort)),
-		MetadataKey: &metadatav3.MetadataKey{Key: originalDstKey, Path: []*metadatav3.MetadataKey_PathSegment{{
+		MetadataKey: &metadatav3.MetadataKey{Key: traffic.OriginalDst, Path: []*metadatav3.MetadataKey_PathSegment{{
 			Segment: &metadatav3.MetadataKey_PathSegment_Key{Key: "waypoint"},
 		}}},
 	}}
@@ -111,13 +108,7 @@ func (j *job) originate() *clusterv3.Cluster {
 			},
 		},
 	})}
-	var prefixes []string
-	if j.set.Raw["PILOT_SKIP_VALIDATE_TRUST_DOMAIN"] != "true" {
-		for _, td := range tls.TrustDomains(j.mesh.Config) {
-			prefixes = append(prefixes, "spiffe://"+td+"/")
-		}
-	}
-	cl.TransportSocket = j.socket("tls", j.tls.Tunnel(prefixes, j.set.Raw["COMPLIANCE_POLICY"]))
+	cl.TransportSocket = j.socket("tls", j.tls.Tunnel(j.c))
 	return cl
 }
 
@@ -145,10 +136,10 @@ func (j *job) internal(name string) *clusterv3.Cluster {
 func hboneUnits(c *view.Context) []any {
 	var units []any
 	if c.Type() == view.Sidecar && c.ListensHBONE() {
-		units = append(units, fixedUnit(mainInternal))
+		units = append(units, fixedUnit(traffic.MainInternal))
 	}
 	if c.SendsHBONE() {
-		units = append(units, fixedUnit(connectOriginate))
+		units = append(units, fixedUnit(traffic.ConnectOriginate))
 	}
 	return units
 }

@@ -40,7 +40,9 @@ func Assignment(c *view.Context, q *Request) *endpointv3.ClusterLoadAssignment {
 	}
 	slices.SortFunc(b.groups, func(x, y *group) int { return cmp.Compare(x.locality, y.locality) })
 	for _, g := range b.groups {
-		g.tunnelsFirst()
+		if b.sendsHBONE {
+			g.tunnelsFirst()
+		}
 		g.putGateways()
 	}
 	if q.Name.DNAT {
@@ -89,7 +91,7 @@ func newBuilder(c *view.Context, q *Request) *builder {
 	b.sendSick = q.Policy.SendsUnhealthy(c.Settings(), q.Service)
 	b.ownCluster = clusterLocal(q.Service.Host, c.Settings().Domain, b.mesh.Config)
 	b.mtls = newMTLS(c, q)
-	b.sendsHBONE = !q.DNS && c.KnowsHBONE() && c.Generator() != "grpc" && c.SendsHBONE()
+	b.sendsHBONE = !q.DNS && c.KnowsHBONE() && c.Generator() != view.GRPC && c.SendsHBONE()
 	b.networks = newNetworks(c.NetworkGateways())
 	return b
 }

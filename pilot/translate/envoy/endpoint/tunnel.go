@@ -8,19 +8,16 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 )
 
 const (
-	// connectOriginate is the internal listener that puts connections into a tunnel.
-	connectOriginate = "connect_originate"
-	metaOriginalDst  = "envoy.filters.listener.original_dst"
-	keyLocal         = "local"
-	keyTunnel        = "tunnel"
-	managedLabel     = "gateway.istio.io/managed"
-	managedByMesh    = "istio.io-mesh-controller"
+	keyLocal      = "local"
+	keyTunnel     = "tunnel"
+	managedLabel  = "gateway.istio.io/managed"
+	managedByMesh = "istio.io-mesh-controller"
 )
 
 // tunnelled tells whether the proxy reaches e through an HBONE tunnel (translation-l4 §3.3). Peers that speak mutual TLS
@@ -37,37 +34,25 @@ func tunnel(m *endpointv3.LbEndpoint, e *model.Endpoint) {
 	local := net.JoinHostPort(e.Addresses[0], strconv.FormatUint(uint64(e.Port), 10))
 	m.HostIdentifier = &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
 		Address: &corev3.Address{Address: &corev3.Address_EnvoyInternalAddress{EnvoyInternalAddress: &corev3.EnvoyInternalAddress{
-			AddressNameSpecifier: &corev3.EnvoyInternalAddress_ServerListenerName{ServerListenerName: connectOriginate},
+			AddressNameSpecifier: &corev3.EnvoyInternalAddress_ServerListenerName{ServerListenerName: traffic.ConnectOriginate},
 			EndpointId:           local,
 		}}},
 	}}
 	fields := m.GetMetadata().GetFilterMetadata()
 	fields[metaMatch] = text(keyTunnel, "http")
-	fields[metaOriginalDst] = &structpb.Struct{Fields: map[string]*structpb.Value{keyLocal: structpb.NewStringValue(local)}}
+	fields[traffic.OriginalDst] = text(keyLocal, local)
 }
 
 // tunnelsFirst puts the members that are reached through tunnels before the others.
 func (g *group) tunnelsFirst() {
-	is := func(m *endpointv3.LbEndpoint) bool {
-		return m.GetEndpoint().GetAddress().GetEnvoyInternalAddress() != nil
-	}
-	if len(g.members) != len(g.sources) || slices.IsSortedFunc(g.members, func(a, b *endpointv3.LbEndpoint) int { return later(is(a)) - later(is(b)) }) {
-		return
-	}
-	members, sources := make([]*endpointv3.LbEndpoint, 0, len(g.members)), make([]*model.Endpoint, 0, len(g.sources))
-	for _, want := range [2]bool{true, false} {
-		for i, m := range g.members {
-			if is(m) == want {
-				members, sources = append(members, m), append(sources, g.sources[i])
-			}
+	var members [2][]*endpointv3.LbEndpoint
+	var sources [2][]*model.Endpoint
+	for i, m := range g.members {
+		half := 1
+		if m.GetEndpoint().GetAddress().GetEnvoyInternalAddress() != nil {
+			half = 0
 		}
+		members[half], sources[half] = append(members[half], m), append(sources[half], g.sources[i])
 	}
-	g.members, g.sources = members, sources
-}
-
-func later(first bool) int {
-	if first {
-		return 0
-	}
-	return 1
+	g.members, g.sources = slices.Concat(members[:]...), slices.Concat(sources[:]...)
 }

@@ -51,7 +51,7 @@ func (s *Set) Requests(o HTTP) []*listenerv3.Filter {
 		out = append(out, s.exchange()...)
 	}
 	out = append(out, s.added.Network(o.Direction.mode(), o.Port).All()...)
-	return append(out, s.network(nameHCM, s.manager(o)))
+	return append(out, s.NetworkFilter(nameHCM, s.manager(o)))
 }
 
 func (s *Set) manager(o HTTP) *hcmv3.HttpConnectionManager {

@@ -19,13 +19,16 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 )
 
+// HTTPFilter returns an HTTP filter with its configuration.
+func (s *Set) HTTPFilter(name string, m proto.Message) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: s.Pack(m)}}
+}
+
 // httpFilters returns a chain's HTTP filters in their fixed order (translation-l4 §5.6).
 func (s *Set) httpFilters(o HTTP) []*hcmv3.HttpFilter {
 	var out []*hcmv3.HttpFilter
 	add := func(name string, m proto.Message) {
-		out = append(out, &hcmv3.HttpFilter{
-			Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: s.Pack(m)},
-		})
+		out = append(out, s.HTTPFilter(name, m))
 	}
 	exchange := s.c.Settings().EnableMetadataExchange && !s.stock
 	if exchange && !o.Tunnelled {

@@ -53,7 +53,8 @@ type TCP struct {
 // TCPPolicy is the filters that decide about connections: Custom ask others, and stand before the rest.
 type TCPPolicy struct{ Custom, Authz []*listenerv3.Filter }
 
-func (s *Set) network(name string, m proto.Message) *listenerv3.Filter {
+// NetworkFilter returns a network filter with its configuration.
+func (s *Set) NetworkFilter(name string, m proto.Message) *listenerv3.Filter {
 	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: s.Pack(m)}}
 }
 
@@ -62,7 +63,7 @@ func (s *Set) exchange() []*listenerv3.Filter {
 	if s.stock || !s.c.Settings().EnableMetadataExchange {
 		return nil
 	}
-	return []*listenerv3.Filter{s.network(nameExchange, &udpa.TypedStruct{
+	return []*listenerv3.Filter{s.NetworkFilter(nameExchange, &udpa.TypedStruct{
 		TypeUrl: "type.googleapis.com/envoy.tcp.metadataexchange.config.MetadataExchange",
 		Value: &structpb.Struct{Fields: map[string]*structpb.Value{
 			"protocol":         structpb.NewStringValue("istio-peer-exchange"),
@@ -88,7 +89,7 @@ func (s *Set) Connection(o TCP) []*listenerv3.Filter {
 	out = append(out, added.Stats...)
 	out = append(out, added.Rest...)
 	for _, m := range s.stats(o.Direction) {
-		out = append(out, s.network(nameStats, m))
+		out = append(out, s.NetworkFilter(nameStats, m))
 	}
 	return append(out, s.proxyFilters(o)...)
 }
@@ -99,13 +100,13 @@ func (s *Set) proxyFilters(o TCP) []*listenerv3.Filter {
 	var out []*listenerv3.Filter
 	switch {
 	case o.Protocol == model.Mongo && set.EnableMongoFilter:
-		out = append(out, s.network(nameMongo, &mongov3.MongoProxy{StatPrefix: o.StatPrefix}))
+		out = append(out, s.NetworkFilter(nameMongo, &mongov3.MongoProxy{StatPrefix: o.StatPrefix}))
 	case o.Protocol == model.MySQL && set.EnableMySQLFilter && !s.stock: // not part of a stock Envoy
 		out = append(out, &listenerv3.Filter{Name: nameMySQL, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: mysqlProxy(o.StatPrefix)}})
 	case o.Protocol == model.Redis && set.EnableRedisFilter:
-		return []*listenerv3.Filter{s.network(nameRedis, redisProxy(o))}
+		return []*listenerv3.Filter{s.NetworkFilter(nameRedis, redisProxy(o))}
 	}
-	return append(out, s.network(nameTCPProxy, s.tcpProxy(o)))
+	return append(out, s.NetworkFilter(nameTCPProxy, s.tcpProxy(o)))
 }
 
 func (s *Set) tcpProxy(o TCP) *tcpv3.TcpProxy {

@@ -13,7 +13,6 @@ import (
 	setstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/filter"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/policy"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/tls"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
@@ -29,10 +29,10 @@ type tunnelUnit string
 
 const (
 	// connectOriginate puts connections into a tunnel.
-	connectOriginate tunnelUnit = "connect_originate"
+	connectOriginate tunnelUnit = traffic.ConnectOriginate
 	// connectTerminate takes tunnels, and mainInternal the connections that come out of them.
 	connectTerminate tunnelUnit = "connect_terminate"
-	mainInternal     tunnelUnit = "main_internal"
+	mainInternal     tunnelUnit = traffic.MainInternal
 
 	tunnelPort        = 15008
 	tunnelStreams     = 100
@@ -69,7 +69,7 @@ func buildTunnel(c *view.Context, u tunnelUnit) []*translate.Message {
 func originate(f *filter.Set) *listenerv3.Listener {
 	l := internalListener(connectOriginate, f)
 	l.UseOriginalDst = wrapperspb.Bool(false)
-	l.FilterChains = []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{networkFilter(f, "envoy.filters.network.tcp_proxy", &tcpv3.TcpProxy{
+	l.FilterChains = []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{f.NetworkFilter("envoy.filters.network.tcp_proxy", &tcpv3.TcpProxy{
 		StatPrefix:       string(connectOriginate),
 		ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: string(connectOriginate)},
 		TunnelingConfig:  &tcpv3.TcpProxy_TunnelingConfig{Hostname: "%DOWNSTREAM_LOCAL_ADDRESS%"},
@@ -151,7 +151,7 @@ func terminate(c *view.Context, f *filter.Set) *listenerv3.Listener {
 	f.InboundHeaders(hcm)
 	l.FilterChains = []*listenerv3.FilterChain{{
 		Name:    "default",
-		Filters: []*listenerv3.Filter{networkFilter(f, "envoy.filters.network.http_connection_manager", hcm)},
+		Filters: []*listenerv3.Filter{f.NetworkFilter("envoy.filters.network.http_connection_manager", hcm)},
 		TransportSocket: &corev3.TransportSocket{
 			Name:       "tls",
 			ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: f.Pack(tls.TunnelDownstream(c))},
@@ -187,17 +187,8 @@ func terminateFilters(f *filter.Set) []*hcmv3.HttpFilter {
 		value("io.istio.local_principal", hashable, "%DOWNSTREAM_LOCAL_URI_SAN%"),
 	}}
 	var out []*hcmv3.HttpFilter
-	add := func(name string, m proto.Message) {
-		out = append(out, &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: f.Pack(m)}})
-	}
 	if !f.Stock() {
-		add("waypoint_downstream_peer_metadata", f.TunnelPeerMetadata())
+		out = append(out, f.HTTPFilter("waypoint_downstream_peer_metadata", f.TunnelPeerMetadata()))
 	}
-	add("connect_authority", state)
-	add("envoy.filters.http.router", &routerv3.Router{})
-	return out
-}
-
-func networkFilter(f *filter.Set, name string, m proto.Message) *listenerv3.Filter {
-	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: f.Pack(m)}}
+	return append(out, f.HTTPFilter("connect_authority", state), f.HTTPFilter("envoy.filters.http.router", &routerv3.Router{}))
 }

@@ -18,7 +18,6 @@ import (
 	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -103,9 +102,7 @@ func (s *Set) customHTTP() []*hcmv3.HttpFilter {
 	if len(policies) == 0 {
 		return nil
 	}
-	add := func(name string, m proto.Message) *hcmv3.HttpFilter {
-		return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: s.filters.Pack(m)}}
-	}
+	add := s.filters.HTTPFilter
 	x := s.customProvider(policies)
 	made := s.customRules(policies, x, false)
 	if x.bad() {
@@ -123,9 +120,7 @@ func (s *Set) customTCP() []*listenerv3.Filter {
 	if len(policies) == 0 {
 		return nil
 	}
-	add := func(name string, m proto.Message) *listenerv3.Filter {
-		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: s.filters.Pack(m)}}
-	}
+	add := s.filters.NetworkFilter
 	x := s.customProvider(policies)
 	made := s.customRules(policies, x, true)
 	switch {

@@ -28,10 +28,7 @@ func (s *Set) GRPC() []*hcmv3.HttpFilter {
 		case set.rules.GetAction() == rbacv3.RBAC_DENY:
 			name += ".DENY"
 		}
-		out = append(out, &hcmv3.HttpFilter{
-			Name:       name,
-			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: s.filters.Pack(&httprbacv3.RBAC{Rules: set.rules})},
-		})
+		out = append(out, s.filters.HTTPFilter(name, &httprbacv3.RBAC{Rules: set.rules}))
 	}
 	return out
 }

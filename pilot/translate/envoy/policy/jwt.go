@@ -60,9 +60,7 @@ func (s *Set) jwt() []*hcmv3.HttpFilter {
 		Match:           &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
 		RequirementType: &jwtv3.RequirementRule_Requires{Requires: requirement(names)},
 	}}
-	return []*hcmv3.HttpFilter{{
-		Name: jwtFilter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: s.filters.Pack(out)},
-	}}
+	return []*hcmv3.HttpFilter{s.filters.HTTPFilter(jwtFilter, out)}
 }
 
 // requirement accepts a valid token of any provider, or no token at all. With several providers each is asked first by

@@ -3,10 +3,8 @@ package policy
 import (
 	"fmt"
 
-	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
-	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
 
 	security "istio.io/api/security/v1beta1"
@@ -31,12 +29,9 @@ func (s *Set) HTTP() filter.Policy {
 	var out filter.Policy
 	out.Custom, out.Authn = s.customHTTP(), s.jwt()
 	for _, set := range s.actions(false) {
-		out.Authz = append(out.Authz, &hcmv3.HttpFilter{
-			Name: nameHTTP,
-			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: s.filters.Pack(&httprbacv3.RBAC{
-				Rules: set.rules, ShadowRules: set.shadow, ShadowRulesStatPrefix: set.prefix(),
-			})},
-		})
+		out.Authz = append(out.Authz, s.filters.HTTPFilter(nameHTTP, &httprbacv3.RBAC{
+			Rules: set.rules, ShadowRules: set.shadow, ShadowRulesStatPrefix: set.prefix(),
+		}))
 	}
 	return out
 }
@@ -45,12 +40,9 @@ func (s *Set) HTTP() filter.Policy {
 func (s *Set) TCP() filter.TCPPolicy {
 	out := filter.TCPPolicy{Custom: s.customTCP()}
 	for _, set := range s.actions(true) {
-		out.Authz = append(out.Authz, &listenerv3.Filter{
-			Name: nameTCP,
-			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: s.filters.Pack(&tcprbacv3.RBAC{
-				Rules: set.rules, ShadowRules: set.shadow, ShadowRulesStatPrefix: set.prefix(), StatPrefix: tcpStatPrefix,
-			})},
-		})
+		out.Authz = append(out.Authz, s.filters.NetworkFilter(nameTCP, &tcprbacv3.RBAC{
+			Rules: set.rules, ShadowRules: set.shadow, ShadowRulesStatPrefix: set.prefix(), StatPrefix: tcpStatPrefix,
+		}))
 	}
 	return out
 }

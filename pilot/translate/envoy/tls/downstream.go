@@ -78,28 +78,30 @@ func Downstream(c *view.Context, alpn []string) *tlsv3.DownstreamTlsContext {
 
 // TunnelDownstream returns the context in which HBONE tunnels end: of identities of the mesh's trust domains.
 func TunnelDownstream(c *view.Context) *tlsv3.DownstreamTlsContext {
-	raw := c.Settings().Raw
-	names := clientNames(c.Mesh().Config, true)
-	if raw["PILOT_SKIP_VALIDATE_TRUST_DOMAIN"] == "true" {
-		names = &tlsv3.CertificateValidationContext{}
-	}
-	params := &tlsv3.TlsParameters{
-		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_3, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
-	}
-	Comply(raw["COMPLIANCE_POLICY"], params)
 	certificate, root := serverSecrets(c)
 	return &tlsv3.DownstreamTlsContext{
 		RequireClientCertificate: wrapperspb.Bool(true),
 		CommonTlsContext: &tlsv3.CommonTlsContext{
-			AlpnProtocols: []string{"h2"}, TlsParams: params, TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{certificate},
-			ValidationContextType: &tlsv3.CommonTlsContext_CombinedValidationContext{
-				CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-					DefaultValidationContext:         names,
-					ValidationContextSdsSecretConfig: root,
-				},
-			},
+			AlpnProtocols: []string{"h2"}, TlsParams: tunnelParameters(c), TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{certificate},
+			ValidationContextType: combined(tunnelPeers(c), root),
 		},
 	}
+}
+
+func tunnelParameters(c *view.Context) *tlsv3.TlsParameters {
+	params := &tlsv3.TlsParameters{
+		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_3, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+	}
+	Comply(c.Settings().Raw["COMPLIANCE_POLICY"], params)
+	return params
+}
+
+// tunnelPeers accepts the identities of the mesh's trust domains, or all if that is switched off.
+func tunnelPeers(c *view.Context) *tlsv3.CertificateValidationContext {
+	if c.Settings().Raw["PILOT_SKIP_VALIDATE_TRUST_DOMAIN"] == "true" {
+		return &tlsv3.CertificateValidationContext{}
+	}
+	return clientNames(c.Mesh().Config, true)
 }
 
 // serverSecrets returns the certificate and the roots: files that the proxy's metadata names, or its mesh identity.

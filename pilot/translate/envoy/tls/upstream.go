@@ -184,27 +184,13 @@ func setCluster(s *tlsv3.SdsSecretConfig, cluster string) {
 	}
 }
 
-// Tunnel returns the context of HBONE tunnels to servers whose identity begins with one of the prefixes.
-func (u *Upstream) Tunnel(prefixes []string, compliance string) *tlsv3.UpstreamTlsContext {
-	names := &tlsv3.CertificateValidationContext{}
-	for _, p := range prefixes {
-		names.MatchTypedSubjectAltNames = append(names.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{
-			SanType: tlsv3.SubjectAltNameMatcher_URI,
-			Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: p}},
-		})
-	}
-	params := &tlsv3.TlsParameters{
-		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_3, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
-	}
-	Comply(compliance, params)
+// Tunnel returns the context of HBONE tunnels to servers of the mesh's trust domains.
+func (u *Upstream) Tunnel(c *view.Context) *tlsv3.UpstreamTlsContext {
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{
-		AlpnProtocols: []string{"h2"}, TlsParams: params, TlsCertificateSdsSecretConfigs: u.identity,
-		ValidationContextType: combined(names, u.roots[0]),
+		AlpnProtocols: []string{"h2"}, TlsParams: tunnelParameters(c), TlsCertificateSdsSecretConfigs: u.identity,
+		ValidationContextType: combined(tunnelPeers(c), u.roots[0]),
 	}}
 }
-
-// TrustDomains returns the trust domains whose identities belong to the mesh, its own first.
-func TrustDomains(mesh *meshconfig.MeshConfig) []string { return trustDomains(mesh) }
 
 // accept matches a certificate that has one of the names, any certificate if there is none. Stock Envoys are given the
 // form that is not deprecated.

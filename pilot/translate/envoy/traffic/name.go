@@ -15,6 +15,15 @@ const (
 	DynamicDNS         = "AllowAnyDynamicDNSCluster"
 )
 
+// The names of HBONE tunnels: each is a listener's, and that of the cluster which leads there or carries the tunnel.
+const (
+	ConnectOriginate = "connect_originate" // puts connections into a tunnel
+	MainInternal     = "main_internal"     // takes what comes out of one
+)
+
+// OriginalDst is the metadata by which the endpoint of a tunnelled connection is passed on.
+const OriginalDst = "envoy.filters.listener.original_dst"
+
 // Direction is the first field of a cluster's name.
 type Direction string
 
