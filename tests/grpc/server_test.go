@@ -52,16 +52,16 @@ func TestServerOfNoService(t *testing.T) {
 
 func TestMutualTLS(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := harness.NewAuthority(t)
 	m := newMesh(t, map[string]string{"rule.yaml": rule("tls: {mode: ISTIO_MUTUAL}"), "peers.yaml": peers("STRICT")})
 	m.write(t, "slice.yaml", slice("echo", m.port, 1))
-	if got := next(t, m.serveXDS(t, version(1, ca.issue(t, "echo")), m.port)); !got.serving {
+	if got := next(t, m.serveXDS(t, version(1, issue(t, ca, "echo")), m.port)); !got.serving {
 		t.Fatalf("the server does not serve: %v", got.err)
 	}
-	c := m.dialer(t, client(ca.issue(t, "client"))).dial(t, m.target(host))
+	c := m.dialer(t, client(issue(t, ca, "client"))).dial(t, m.target(host))
 	c.eventually(t, "echo-v1")
 
-	stranger := m.dialer(t, client(newAuthority(t).issue(t, "client"))).dial(t, m.target(host))
+	stranger := m.dialer(t, client(issue(t, harness.NewAuthority(t), "client"))).dial(t, m.target(host))
 	if err := stranger.failure(t); status.Code(err) != codes.Unavailable {
 		t.Errorf("a client of another authority: %v", err)
 	}
@@ -75,13 +75,13 @@ func TestMutualTLS(t *testing.T) {
 // TestWrongServer shows that a client does not talk to a server that runs as another account.
 func TestWrongServer(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := harness.NewAuthority(t)
 	m := newMesh(t, map[string]string{"rule.yaml": rule("tls: {mode: ISTIO_MUTUAL}"), "peers.yaml": peers("STRICT")})
 	m.write(t, "slice.yaml", slice("echo", m.port, 1))
-	if got := next(t, m.serveXDS(t, version(1, ca.issue(t, "thief")), m.port)); !got.serving {
+	if got := next(t, m.serveXDS(t, version(1, issue(t, ca, "thief")), m.port)); !got.serving {
 		t.Fatalf("the server does not serve: %v", got.err)
 	}
-	c := m.dialer(t, client(ca.issue(t, "client"))).dial(t, m.target(host))
+	c := m.dialer(t, client(issue(t, ca, "client"))).dial(t, m.target(host))
 	err := c.failure(t)
 	t.Log(err)
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "SAN") {
@@ -93,30 +93,30 @@ func TestWrongServer(t *testing.T) {
 // has are of the old policy, so that each mode is tried with a client of its own.
 func TestServerModeFollowsLive(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := harness.NewAuthority(t)
 	m := newMesh(t, map[string]string{"peers.yaml": peers("DISABLE")})
 	m.write(t, "slice.yaml", slice("echo", m.port, 1))
-	next(t, m.serveXDS(t, version(1, ca.issue(t, "echo")), m.port))
+	next(t, m.serveXDS(t, version(1, issue(t, ca, "echo")), m.port))
 	plain := m.dialer(t, client(nil)).dial(t, m.target(host))
 	plain.eventually(t, "echo-v1")
 	m.write(t, "peers.yaml", peers("PERMISSIVE")) // the workload has certificates
 	m.write(t, "rule.yaml", rule("tls: {mode: ISTIO_MUTUAL}"))
-	secure := m.dialer(t, client(ca.issue(t, "client"))).dial(t, m.target(host))
+	secure := m.dialer(t, client(issue(t, ca, "client"))).dial(t, m.target(host))
 	secure.eventually(t, "echo-v1")
 }
 
 func TestAuthorization(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := harness.NewAuthority(t)
 	m := newMesh(t, map[string]string{
 		"rule.yaml": rule("tls: {mode: ISTIO_MUTUAL}"), "peers.yaml": peers("STRICT"),
 		"allow.yaml": authorization("ALLOW", fmt.Sprintf(`{from: [{source: {principals: ["cluster.local/ns/%s/sa/client"]}}]}`, namespace)),
 	})
 	m.write(t, "slice.yaml", slice("echo", m.port, 1))
-	next(t, m.serveXDS(t, version(1, ca.issue(t, "echo")), m.port))
-	c := m.dialer(t, client(ca.issue(t, "client"))).dial(t, m.target(host))
+	next(t, m.serveXDS(t, version(1, issue(t, ca, "echo")), m.port))
+	c := m.dialer(t, client(issue(t, ca, "client"))).dial(t, m.target(host))
 	c.eventually(t, "echo-v1")
-	other := m.dialer(t, client(ca.issue(t, "other"))).dial(t, m.target(host))
+	other := m.dialer(t, client(issue(t, ca, "other"))).dial(t, m.target(host))
 	if err := other.failure(t); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a client that is not allowed: %v", err)
 	}

@@ -37,6 +37,10 @@ type EnvoyOptions struct {
 	// ServingOnly returns from the constructor as soon as the admin port answers, configured or not.
 	ServingOnly bool
 	Dir         string // for its files; empty means a temporary one that Close removes
+	// Network is where it runs; nil means the process's own.
+	Network *Network
+	// Files are what only it sees below /etc, by their whole paths.
+	Files map[string][]byte
 }
 
 // withDefaults fills what was left out.
@@ -108,7 +112,7 @@ func prepareEnvoy(opts EnvoyOptions) (*Envoy, error) {
 	}
 	e := &Envoy{opts: opts, dir: opts.Dir, ownsDir: opts.Dir == "", client: http.Client{Timeout: 20 * time.Second}}
 	// One admin connection at a time is all that is needed, and none outlives a test.
-	e.client.Transport = &http.Transport{DisableKeepAlives: true}
+	e.client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: opts.Network.DialContext}
 	if e.ownsDir {
 		if e.dir, err = os.MkdirTemp("", "mizzen-envoy-"); err != nil {
 			return nil, err
@@ -118,7 +122,7 @@ func prepareEnvoy(opts EnvoyOptions) (*Envoy, error) {
 	if err := os.WriteFile(file, config, 0o600); err != nil {
 		return nil, err
 	}
-	e.command = command{path: path, log: filepath.Join(e.dir, "envoy.log"), args: append([]string{
+	e.command = command{path: path, network: opts.Network, files: opts.Files, log: filepath.Join(e.dir, "envoy.log"), args: append([]string{
 		"--config-path", file, "--admin-address-path", e.adminFile(), "--disable-hot-restart",
 		"--concurrency", strconv.Itoa(opts.Concurrency), "--log-level", opts.LogLevel,
 		"--log-format", "[%Y-%m-%d %T.%e][%l][%n] %v", "--log-format-escaped",

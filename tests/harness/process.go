@@ -22,6 +22,9 @@ type command struct {
 	path string
 	args []string
 	log  string // file that its output is appended to
+
+	network *Network          // nil: the process's own
+	files   map[string][]byte // that only it sees below /etc
 }
 
 // process is a running child. Its fields are fixed at construction; done is closed when the child has been waited for.
@@ -48,7 +51,7 @@ func (c command) start() (*process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	p := &process{name: name, cmd: cmd, log: c.log, done: make(chan struct{})}
 	started := make(chan error)
-	go p.run(started)
+	go p.run(c, started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
@@ -57,17 +60,30 @@ func (c command) start() (*process, error) {
 
 // run starts the child and waits for it on one thread, since the kernel takes the end of the thread that started a
 // child for the death of its parent.
-func (p *process) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := p.cmd.Start()
-	started <- err
-	if err != nil {
-		return
+func (p *process) run(c command, started chan<- error) {
+	entered := false
+	err := c.network.Do(func() error {
+		entered = true
+		runtime.LockOSThread()
+		if len(c.files) == 0 { // else the thread ends with its view of files
+			defer runtime.UnlockOSThread()
+		}
+		err := c.showFiles()
+		if err == nil {
+			err = p.cmd.Start()
+		}
+		started <- err
+		if err != nil {
+			return nil
+		}
+		err = p.cmd.Wait()
+		p.err.Store(&err)
+		close(p.done)
+		return nil
+	})
+	if !entered {
+		started <- err
 	}
-	err = p.cmd.Wait()
-	p.err.Store(&err)
-	close(p.done)
 }
 
 // exited returns an error that holds the end of the log if the child has ended, else nil.

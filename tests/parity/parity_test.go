@@ -45,15 +45,20 @@ func TestParityAll(t *testing.T) {
 	t.Logf("all scenarios, sidecars and grpc: %s", sidecars)
 }
 
-func runAll(t *testing.T, dir, list string, kinds func(string) bool) score {
+// chosen lists the scenarios whose names contain PARITY_ONLY: all, or those of a list file.
+func chosen(t *testing.T, dir, list string) []string {
 	t.Helper()
 	names, err := scenarios(dir, list)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if only := os.Getenv("PARITY_ONLY"); only != "" {
-		names = slices.DeleteFunc(names, func(n string) bool { return !strings.Contains(n, only) })
-	}
+	only := os.Getenv("PARITY_ONLY")
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.Contains(n, only) })
+}
+
+func runAll(t *testing.T, dir, list string, kinds func(string) bool) score {
+	t.Helper()
+	names := chosen(t, dir, list)
 	var mu sync.Mutex
 	var total score
 	byType := map[string]*score{}

@@ -14,20 +14,20 @@ import (
 type edit func(m proto.Message, patches []*patch, fail func(*patch, error)) proto.Message
 
 // apply returns m changed by patches, and the problems there were, by patch in order. m itself stays. If the result of
-// all patches is one that Envoy would refuse, each patch is tried, and those are left out that spoil it.
-func apply(m proto.Message, patches []*patch, e edit) (proto.Message, []error) {
+// all patches is one that Envoy would refuse by refuses, each patch is tried, and those are left out that spoil it.
+func apply(m proto.Message, patches []*patch, e edit, refuses verdict) (proto.Message, []error) {
 	if len(patches) == 0 {
 		return m, nil
 	}
 	failed := map[*patch]error{}
-	out, err := attempt(m, patches, e, failed)
+	out, err := attempt(m, patches, e, refuses, failed)
 	if err != nil {
 		out = m
 		clear(failed)
 		kept := make([]*patch, 0, len(patches))
 		for _, p := range patches {
 			kept = append(kept, p)
-			better, err := attempt(m, kept, e, failed)
+			better, err := attempt(m, kept, e, refuses, failed)
 			if err != nil {
 				failed[p] = err
 				kept = kept[:len(kept)-1]
@@ -46,7 +46,7 @@ func apply(m proto.Message, patches []*patch, e edit) (proto.Message, []error) {
 }
 
 // attempt applies patches to a copy of m. The error tells why the result is of no use.
-func attempt(m proto.Message, patches []*patch, e edit, failed map[*patch]error) (out proto.Message, err error) {
+func attempt(m proto.Message, patches []*patch, e edit, refuses verdict, failed map[*patch]error) (out proto.Message, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			out, err = nil, fmt.Errorf("applying it panicked: %v", r)
@@ -60,7 +60,7 @@ func attempt(m proto.Message, patches []*patch, e edit, failed map[*patch]error)
 	if out == nil {
 		return nil, nil
 	}
-	if err := check(out); err != nil {
+	if err := refuses(out); err != nil {
 		return nil, fmt.Errorf("the result is invalid: %w", err)
 	}
 	return out, nil

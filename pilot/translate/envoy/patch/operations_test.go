@@ -246,9 +246,6 @@ func TestPatchedRoutesAreWhole(t *testing.T) {
 	t.Parallel()
 	settings := model.DefaultSettings()
 	settings.VHDS = model.VHDSOn
-	stock := func(node string) string {
-		return strings.TrimSuffix(node, "}") + ", extensions: [{name: envoy.filters.http.router}, {name: envoy.filters.network.tcp_proxy}]}"
-	}
 	w := newWorldWith(t, settings, patchedSlots(), services+envoyFilter("shop", "ef", "",
 		`{applyTo: ROUTE_CONFIGURATION, match: {context: SIDECAR_OUTBOUND}, patch: {operation: MERGE, value: {request_headers_to_remove: [x]}}}`))
 	for node, want := range map[string]string{front: "80", other: "80~vhds"} {
@@ -268,6 +265,44 @@ func TestPatchedRoutesAreWhole(t *testing.T) {
 	}
 }
 
+// stock returns a node as a stock Envoy states it.
+func stock(node string) string {
+	return strings.TrimSuffix(node, "}") + ", extensions: [{name: envoy.filters.http.router}, {name: envoy.filters.network.tcp_proxy}]}"
+}
+
+// TestChainsOfStockEnvoyEnd checks that a stock Envoy is not sent a chain that goes on behind its end: the patch is left
+// out and named, the others are applied. Istio's proxies are sent what the patches make.
+func TestChainsOfStockEnvoyEnd(t *testing.T) {
+	t.Parallel()
+	lua := func(name string) string {
+		return fmt.Sprintf(`{name: %s, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua}}`, name)
+	}
+	echo := `{name: echo, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.network.echo.v3.Echo}}`
+	const manager = `match: {context: SIDECAR_OUTBOUND, listener: {portNumber: 80, filterChain: {filter: {name: envoy.filters.network.http_connection_manager}}}}`
+	w := newWorld(t, patchedSlots(), services+envoyFilter("shop", "ef", "",
+		fmt.Sprintf(`{applyTo: HTTP_FILTER, %s, patch: {operation: ADD, value: %s}}`, manager, lua("late")),
+		fmt.Sprintf(`{applyTo: HTTP_FILTER, %s, patch: {operation: INSERT_FIRST, value: %s}}`, manager, lua("first")),
+		fmt.Sprintf(`{applyTo: NETWORK_FILTER, %s, patch: {operation: INSERT_BEFORE, value: %s}}`, manager, echo)))
+	for node, want := range map[string][2]int{front: {2, 0}, stock(front): {1, 2}} {
+		got := w.config(t, w.view(t, node))
+		text := fmt.Sprint(got.resources["lds/0.0.0.0_80"])
+		for name, expected := range map[string]bool{"first": true, "late": want[0] == 2, "echo": want[0] == 2} {
+			if strings.Contains(text, fmt.Sprintf("name:%q", name)) != expected {
+				t.Errorf("%s: filter %s is there: %v", node, name, !expected)
+			}
+		}
+		named := 0
+		for _, p := range got.problems {
+			if strings.Contains(p, "EnvoyFilter/shop/ef configPatches[") && strings.Contains(p, "end") {
+				named += strings.Count(p, "configPatches[")
+			}
+		}
+		if named != want[1] {
+			t.Errorf("%s: problems %v, want %d", node, got.problems, want[1])
+		}
+	}
+}
+
 // TestPanicIsContained checks that a patch whose application panics is left out alone.
 func TestPanicIsContained(t *testing.T) {
 	t.Parallel()
@@ -277,7 +312,7 @@ func TestPanicIsContained(t *testing.T) {
 			panic("on purpose")
 		}
 		return editCluster(m, patches, fail)
-	})
+	}, check)
 	if c, _ := out.(*clusterv3.Cluster); c.GetConnectTimeout().GetSeconds() != 3 || len(errs) != 1 || !strings.Contains(errs[0].Error(), "on purpose") {
 		t.Errorf("%v, problems %v", out, errs)
 	}

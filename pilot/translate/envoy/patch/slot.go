@@ -69,7 +69,7 @@ func Clusters(slot *translate.Slot, d Direction) *translate.Slot {
 		of := w.usable(c, func(p *patch) bool {
 			return p.op != networking.EnvoyFilter_Patch_ADD && p.matchesCluster(m.Name, func(port uint32) []string { return servedHosts(c, port) })
 		})
-		return edited(m, of, editCluster)
+		return edited(m, of, editCluster, check)
 	}
 	return w.slot()
 }
@@ -99,7 +99,7 @@ func (w *wrapper) listeners() *translate.Slot {
 		if w.inline() {
 			routes := slices.Clone(patchesFor(c, view.RoutePatches, w.direction.context(c)))
 			routes = slices.DeleteFunc(routes, func(p *patch) bool { return p.err != nil })
-			out, errs := apply(l, routes, editInlineRoutes)
+			out, errs := apply(l, routes, editInlineRoutes, check)
 			problems = errs
 			if changed, ok := out.(*listenerv3.Listener); ok {
 				l = changed
@@ -108,7 +108,7 @@ func (w *wrapper) listeners() *translate.Slot {
 		of := w.usable(c, func(p *patch) bool {
 			return p.matchesListener(l) && (p.applyTo != networking.EnvoyFilter_LISTENER || p.op != networking.EnvoyFilter_Patch_ADD)
 		})
-		out := edited(&translate.Message{Name: m.Name, Proto: l}, of, editListener)
+		out := edited(&translate.Message{Name: m.Name, Proto: l}, of, editListener, verdictFor(c))
 		return append(out, problemMessage(problems)...)
 	}
 	return w.slot()
@@ -134,7 +134,7 @@ func Routes(slot *translate.Slot, d Direction) *translate.Slot {
 		if err != nil {
 			return append([]*translate.Message{m}, problemMessage([]error{fmt.Errorf("patching %s: %w", m.Name, err)})...)
 		}
-		return edited(&translate.Message{Name: m.Name, Proto: whole}, of, editRoutes)
+		return edited(&translate.Message{Name: m.Name, Proto: whole}, of, editRoutes, check)
 	}
 	return w.slot()
 }
@@ -239,11 +239,11 @@ func (w *wrapper) concerned(c *view.Context) bool {
 func (w *wrapper) inline() bool { return w.group == view.ListenerPatches && w.direction == Inbound }
 
 // edited returns a message with patches applied; none if they remove it.
-func edited(m *translate.Message, patches []*patch, e edit) []*translate.Message {
+func edited(m *translate.Message, patches []*patch, e edit, refuses verdict) []*translate.Message {
 	if len(patches) == 0 {
 		return []*translate.Message{m}
 	}
-	out, errs := apply(m.Proto, patches, e)
+	out, errs := apply(m.Proto, patches, e, refuses)
 	problems := problemMessage(errs)
 	if out == nil {
 		return problems

@@ -42,13 +42,13 @@ func usableKeys(set string) bool {
 func (k *jsonKey) usable() bool {
 	switch k.Type {
 	case "RSA":
-		return k.signs("RS", "PS") && keyBytes(k.N) >= minModulus && keyBytes(k.E) > 0
+		return k.signs("RS", "PS") && odd(k.N) && odd(k.E) && len(keyBytes(k.N)) >= minModulus
 	case "EC":
-		return k.signs("ES") && strings.HasPrefix(k.Curve, "P-") && keyBytes(k.X) > 0 && keyBytes(k.Y) > 0
+		return k.signs("ES") && strings.HasPrefix(k.Curve, "P-") && len(keyBytes(k.X)) > 0 && len(keyBytes(k.Y)) > 0
 	case "OKP":
-		return k.signs("EdDSA") && keyBytes(k.X) > 0
+		return k.signs("EdDSA") && len(keyBytes(k.X)) > 0
 	case "oct":
-		return k.signs("HS") && keyBytes(k.K) > 0
+		return k.signs("HS") && len(keyBytes(k.K)) > 0
 	}
 	return false
 }
@@ -63,11 +63,17 @@ func (k *jsonKey) signs(prefixes ...string) bool {
 	return k.Algorithm == ""
 }
 
-// keyBytes returns the length of a field in base64url, 0 if it is not that.
-func keyBytes(text string) int {
+// keyBytes returns a field in base64url, nothing if it is not that.
+func keyBytes(text string) []byte {
 	b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
 	if err != nil {
-		return 0
+		return nil
 	}
-	return len(b)
+	return b
+}
+
+// odd tells whether a field is an odd number, as both of an RSA key must be.
+func odd(text string) bool {
+	b := keyBytes(text)
+	return len(b) > 0 && b[len(b)-1]&1 == 1
 }

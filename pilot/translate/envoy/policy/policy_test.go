@@ -265,6 +265,7 @@ func TestKeySets(t *testing.T) {
 		`{"keys":[{"kty":"RSA","e":"AQAB","n":"AQAB"}]}`:                  false,
 		`{"keys":[{"kty":"RSA","e":"AQAB","n":"++//` + n + `"}]}`:         false,
 		`{"keys":[{"kty":"RSA","e":"AQAB","alg":"foo","n":"` + n + `"}]}`: false,
+		`{"keys":[{"kty":"RSA","e":"AQAB","n":"` + n + `AQIE"}]}`:         false, // even
 		`{"keys":[{"kty":"XYZ"}]}`:                                        false,
 		`{"keys":[]}`:                                                     false,
 		`{}`:                                                              false,
