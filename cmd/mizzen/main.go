@@ -28,7 +28,7 @@ func root(lookup func(string) (string, bool)) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	c.AddCommand(discoveryCommand(lookup), environmentCommand(), versionCommand())
+	c.AddCommand(discoveryCommand(lookup), environmentCommand(), ctlCommand(lookup), versionCommand())
 	return c
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mizzen-mesh/mizzen/pilot/offline"
 )
 
 func root(t *testing.T) string {
@@ -96,11 +98,11 @@ func runScenario(t *testing.T, dir string, kinds func(string) bool) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	p, err := startPlane(s)
+	p, err := offline.Start(s.settings, s.mesh, s.objects)
 	if err != nil {
 		return nil, err
 	}
-	defer p.stop()
+	defer p.Stop()
 	lines := 4
 	if v := os.Getenv("PARITY_LINES"); v != "" {
 		if _, err := fmt.Sscan(v, &lines); err != nil {
@@ -117,7 +119,7 @@ func runScenario(t *testing.T, dir string, kinds func(string) bool) (map[string]
 		if err != nil {
 			return nil, err
 		}
-		got, err := p.ask(spec)
+		got, err := ask(p, spec)
 		if err != nil {
 			return nil, fmt.Errorf("proxy %s: %w", spec.Name, err)
 		}
