@@ -9,29 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 )
-
-// values are what users may give as a value, by what they mean it for; all are tried everywhere.
-func values() []string {
-	const at = `"@type": type.googleapis.com/envoy.extensions.filters`
-	return []string{
-		`{}`, `{name: x}`, `{no_such: 1}`, `{name: [1]}`, `{connect_timeout: 1s}`, `{connect_timeout: -1s}`, `{connect_timeout: 999999999999s}`,
-		`{name: x, type: STATIC}`, `{name: x, type: EDS, lb_policy: RANDOM}`, `{lb_policy: NO_SUCH}`,
-		`{transport_socket: {name: envoy.transport_sockets.raw_buffer, typed_config: {"@type": type.googleapis.com/envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer}}}`,
-		`{transport_socket: {name: envoy.transport_sockets.tls, typed_config: {"@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext, sni: s}}}`,
-		`{typed_extension_protocol_options: {x: {"@type": type.googleapis.com/no.Such}}}`, `{typed_extension_protocol_options: {x: {}}}`,
-		`{name: l, address: {socket_address: {address: 127.0.0.1, port_value: 70000}}}`,
-		`{name: l, address: {socket_address: {address: 127.0.0.1, port_value: 9}}, filter_chains: [{}]}`, `{filter_chains: [{}, {}]}`,
-		`{filter_chain_match: {destination_port: 15006}}`, `{filter_chain_match: {}}`, `{filters: [{}]}`,
-		`{name: f, typed_config: {` + at + `.http.lua.v3.Lua}}`, `{name: f, typed_config: {` + at + `.http.router.v3.Router, suppress_envoy_headers: true}}`,
-		`{typed_config: {` + at + `.network.http_connection_manager.v3.HttpConnectionManager, xff_num_trusted_hops: 2, request_timeout: -1s}}`,
-		`{typed_config: {` + at + `.network.http_connection_manager.v3.HttpConnectionManager, http_filters: [{name: z}]}}`,
-		`{name: f, typed_config: {` + at + `.network.http_connection_manager.v3.HttpConnectionManager}}`, `{name: f, config_discovery: {}}`,
-		`{name: v, domains: [x]}`, `{name: v, domains: ["*"]}`, `{domains: [cart.shop]}`, `{name: v}`, `{virtual_hosts: [{name: a, domains: [a]}, {name: b, domains: [A]}]}`,
-		`{match: {prefix: /}, direct_response: {status: 200}}`, `{match: {safe_regex: {regex: "(("}}, direct_response: {status: 200}}`,
-		`{route: {timeout: 5s}}`, `{route: {cluster: ""}}`, `{redirect: {path_redirect: "/\n"}}`, `{match: {}}`, `{name: r}`,
-	}
-}
 
 func matchesDrawn() []string {
 	return []string{
@@ -54,7 +33,7 @@ func drawnPatch() *rapid.Generator[string] {
 			word("to", "CLUSTER", "LISTENER", "LISTENER_FILTER", "FILTER_CHAIN", "NETWORK_FILTER", "HTTP_FILTER", "ROUTE_CONFIGURATION",
 				"VIRTUAL_HOST", "HTTP_ROUTE", "EXTENSION_CONFIG", "BOOTSTRAP"), match,
 			word("operation", "MERGE", "ADD", "REMOVE", "INSERT_BEFORE", "INSERT_AFTER", "INSERT_FIRST", "REPLACE", "MERGE_AND_REPLACE_LIST"),
-			word("value", values()...))
+			word("value", fixture.PatchValues()...))
 	})
 }
 

@@ -144,6 +144,11 @@ func (p *patch) read(spec *networking.EnvoyFilter_Patch) error {
 			return fmt.Errorf("the value is invalid: %w", err)
 		}
 	}
+	if l, ok := m.(*listenerv3.Listener); ok && p.merges() && l.GetAddress() != nil {
+		if of := p.match.GetListener(); of.GetName() == "" && of.GetPortNumber() == 0 {
+			return errors.New("the value has an address, and the match is of all listeners")
+		}
+	}
 	p.value = m
 	return nil
 }

@@ -243,7 +243,13 @@ func edited(m *translate.Message, patches []*patch, e edit, refuses verdict) []*
 	if len(patches) == 0 {
 		return []*translate.Message{m}
 	}
-	out, errs := apply(m.Proto, patches, e, refuses)
+	out, errs := apply(m.Proto, patches, e, func(out proto.Message) error {
+		// The name is what a resource is known by: another would be a second resource with the same bytes.
+		if named, ok := out.(interface{ GetName() string }); ok && named.GetName() != m.Name {
+			return fmt.Errorf("it would be called %q", named.GetName())
+		}
+		return refuses(out)
+	})
 	problems := problemMessage(errs)
 	if out == nil {
 		return problems

@@ -2,7 +2,9 @@ package patch
 
 import (
 	"fmt"
+	"strings"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/proto"
@@ -22,7 +24,8 @@ func verdictFor(c *view.Context) verdict {
 	return check
 }
 
-// checkStock is check for a stock Envoy, which refuses chains whose last filter does not end them, or another does.
+// checkStock is check for a stock Envoy, which refuses chains whose last filter does not end them, or another does, and
+// filters of another kind.
 func checkStock(m proto.Message) error {
 	if err := check(m); err != nil {
 		return err
@@ -31,12 +34,17 @@ func checkStock(m proto.Message) error {
 	if !ok {
 		return nil
 	}
+	for _, f := range l.GetListenerFilters() {
+		if err := belongs(f, "listener"); err != nil {
+			return err
+		}
+	}
 	chains := l.GetFilterChains()
 	if c := l.GetDefaultFilterChain(); c != nil {
 		chains = append(chains[:len(chains):len(chains)], c)
 	}
 	for _, c := range chains {
-		if err := endsAtLast(c.GetFilters(), endsConnections); err != nil {
+		if err := endsAtLast(c.GetFilters(), "network", endsConnections); err != nil {
 			return fmt.Errorf("the filter chain %q: %w", c.GetName(), err)
 		}
 		for _, f := range c.GetFilters() {
@@ -44,7 +52,7 @@ func checkStock(m proto.Message) error {
 			if !f.GetTypedConfig().MessageIs(manager) || f.GetTypedConfig().UnmarshalTo(manager) != nil {
 				continue
 			}
-			if err := endsAtLast(manager.GetHttpFilters(), endsRequests); err != nil {
+			if err := endsAtLast(manager.GetHttpFilters(), "http", endsRequests); err != nil {
 				return fmt.Errorf("the filter chain %q: %w", c.GetName(), err)
 			}
 		}
@@ -52,10 +60,13 @@ func checkStock(m proto.Message) error {
 	return nil
 }
 
-// endsAtLast fails unless the last filter of a list, and no other, is one that ends it. What is discovered by name is
-// taken on trust.
-func endsAtLast[F filterMessage](list []F, ends func(typeName string) bool) error {
+// endsAtLast fails unless the last filter of a list, and no other, is one that ends it, and all belong there. What is
+// discovered by name is taken on trust.
+func endsAtLast[F filterMessage](list []F, kind string, ends func(typeName string) bool) error {
 	for i, f := range list {
+		if err := belongs(f, kind); err != nil {
+			return err
+		}
 		if f.GetTypedConfig() == nil {
 			continue
 		}
@@ -67,6 +78,26 @@ func endsAtLast[F filterMessage](list []F, ends func(typeName string) bool) erro
 			return fmt.Errorf("the filter %q is the last, and does not end the chain", f.GetName())
 		}
 		return fmt.Errorf("the filter %q ends the chain, and is not the last", f.GetName())
+	}
+	return nil
+}
+
+// belongs fails for a filter of Envoy's own that is of another kind than its list, and for one that nothing configures
+// and whose name is none of Envoy's.
+func belongs(f filterMessage, kind string) error {
+	if f.GetTypedConfig() == nil {
+		discovered, ok := f.(interface {
+			GetConfigDiscovery() *corev3.ExtensionConfigSource
+		})
+		if ok && discovered.GetConfigDiscovery() == nil && !strings.HasPrefix(f.GetName(), "envoy.") {
+			return fmt.Errorf("the filter %q has no configuration", f.GetName())
+		}
+		return nil
+	}
+	const filters = "envoy.extensions.filters."
+	name := string(f.GetTypedConfig().MessageName())
+	if strings.HasPrefix(name, filters) && !strings.HasPrefix(name, filters+kind+".") || strings.HasPrefix(name, "envoy.extensions.transport_sockets.") {
+		return fmt.Errorf("the filter %q: a %s is no %s filter", f.GetName(), name, kind)
 	}
 	return nil
 }
