@@ -2,15 +2,8 @@ package envoy
 
 import (
 	"context"
-	"crypto"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -21,43 +14,6 @@ import (
 	"github.com/mizzen-mesh/mizzen/tests/harness"
 	"github.com/mizzen-mesh/mizzen/tests/world"
 )
-
-// signer issues tokens and publishes the key to check them by.
-type signer struct {
-	key *rsa.PrivateKey
-	id  string
-}
-
-func newSigner(t *testing.T, id string) *signer {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &signer{key, id}
-}
-
-func part(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
-
-func (s *signer) keys() string {
-	e := big.NewInt(int64(s.key.E)).Bytes()
-	return fmt.Sprintf(`{"keys":[{"kty":"RSA","alg":"RS256","kid":%q,"n":%q,"e":%q}]}`, s.id, part(s.key.N.Bytes()), part(e))
-}
-
-func (s *signer) token(t *testing.T, issuer string) string {
-	t.Helper()
-	claims, err := json.Marshal(map[string]any{"iss": issuer, "sub": "me", "exp": time.Now().Add(time.Hour).Unix()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := part(fmt.Appendf(nil, `{"alg":"RS256","kid":%q}`, s.id)) + "." + part(claims)
-	sum := sha256.Sum256([]byte(text))
-	sig, err := rsa.SignPKCS1v15(rand.Reader, s.key, crypto.SHA256, sum[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text + "." + part(sig)
-}
 
 // ask sends a request with a token, or without one, and fails unless it is answered with that status.
 func ask(m *world.Mesh, token string, status int) func(context.Context) error {
@@ -86,10 +42,10 @@ func ask(m *world.Mesh, token string, status int) func(context.Context) error {
 // Where none were ever fetched no token is good.
 func TestFetchedKeys(t *testing.T) {
 	t.Parallel()
-	first, second := newSigner(t, "first"), newSigner(t, "second")
+	first, second := harness.NewSigner(t, "first"), harness.NewSigner(t, "second")
 	var answer atomic.Value
 	var failures atomic.Int32
-	answer.Store(first.keys())
+	answer.Store(first.Keys())
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text, _ := answer.Load().(string)
 		if text == "" {
@@ -99,6 +55,9 @@ func TestFetchedKeys(t *testing.T) {
 		_, _ = w.Write([]byte(text))
 	}))
 	t.Cleanup(issuer.Close)
+	good := func(s *harness.Signer) string {
+		return s.Token(t, map[string]any{"iss": "me", "sub": "me", "exp": time.Now().Add(time.Hour).Unix()})
+	}
 	p, m := small(t, 1, func(s *model.Settings) {
 		s.Raw = map[string]string{"MIZZEN_JWKS_ALLOWED_CIDRS": "127.0.0.0/8", "PILOT_JWT_PUB_KEY_REFRESH_INTERVAL": "100ms"}
 	})
@@ -107,8 +66,8 @@ func TestFetchedKeys(t *testing.T) {
 	}
 	write(t, p.dir, "tokens.yaml", policy(issuer.URL))
 	const patience = 20 * time.Second
-	harness.Eventually(t, patience, ask(m, second.token(t, "me"), http.StatusUnauthorized))
-	harness.Eventually(t, patience, ask(m, first.token(t, "me"), http.StatusOK))
+	harness.Eventually(t, patience, ask(m, good(second), http.StatusUnauthorized))
+	harness.Eventually(t, patience, ask(m, good(first), http.StatusOK))
 	harness.Eventually(t, patience, ask(m, "", http.StatusOK))
 	answer.Store("")
 	before := p.Generation()
@@ -118,18 +77,18 @@ func TestFetchedKeys(t *testing.T) {
 		}
 		return nil
 	})
-	harness.Eventually(t, patience, ask(m, first.token(t, "me"), http.StatusOK))
+	harness.Eventually(t, patience, ask(m, good(first), http.StatusOK))
 	if p.Generation() != before {
 		t.Error("a failed fetch changed something")
 	}
-	answer.Store(second.keys())
-	harness.Eventually(t, patience, ask(m, second.token(t, "me"), http.StatusOK))
-	harness.Eventually(t, patience, ask(m, first.token(t, "me"), http.StatusUnauthorized))
+	answer.Store(second.Keys())
+	harness.Eventually(t, patience, ask(m, good(second), http.StatusOK))
+	harness.Eventually(t, patience, ask(m, good(first), http.StatusUnauthorized))
 	if p.Generation() == before {
 		t.Error("keys changed without a generation")
 	}
 	write(t, p.dir, "tokens.yaml", policy("http://127.0.0.1:1/keys"))
-	harness.Eventually(t, patience, ask(m, second.token(t, "me"), http.StatusUnauthorized))
+	harness.Eventually(t, patience, ask(m, good(second), http.StatusUnauthorized))
 	harness.Eventually(t, patience, ask(m, "", http.StatusOK))
 	noRejections(t, m)
 }

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,7 +30,9 @@ type Behaviour struct {
 	Delay  time.Duration // before the answer
 	Status int           // 0 means 200
 	Header http.Header   // added to the answer
-	// Failures answers only that many requests with Status, later ones with 200; 0 means all.
+	// Abort breaks the connection off instead of answering.
+	Abort bool
+	// Failures limits Status and Abort to that many requests, later ones are answered with 200; 0 means all.
 	Failures int
 }
 
@@ -38,9 +41,10 @@ type HTTPBackendOptions struct {
 	Name      string
 	Listen    string // host:port; empty means any port of 127.0.0.1
 	Behaviour Behaviour
+	TLS       *tls.Config // of a server that speaks TLS; nil means none
 }
 
-// HTTPBackend is an echo server that speaks HTTP/1.1 and HTTP/2 without TLS on one port.
+// HTTPBackend is an echo server that speaks HTTP/1.1 and HTTP/2 without TLS on one port, or HTTP/1.1 with TLS.
 type HTTPBackend struct {
 	name     string // fixed at construction, as the next two
 	address  string
@@ -50,6 +54,7 @@ type HTTPBackend struct {
 	mu     sync.Mutex // guards the rest
 	behave Behaviour
 	failed int
+	last   Echo
 }
 
 // StartHTTPBackend starts a backend.
@@ -59,6 +64,9 @@ func StartHTTPBackend(opts HTTPBackendOptions) (*HTTPBackend, error) {
 		return nil, fmt.Errorf("starting the backend %s: %w", opts.Name, err)
 	}
 	b := &HTTPBackend{name: opts.Name, address: listener.Addr().String(), behave: opts.Behaviour}
+	if opts.TLS != nil {
+		listener = tls.NewListener(listener, opts.TLS)
+	}
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -93,6 +101,13 @@ func (b *HTTPBackend) Port() int { return portOf(b.address) }
 // Requests counts the requests that have arrived.
 func (b *HTTPBackend) Requests() int64 { return b.requests.Load() }
 
+// Last returns the request that arrived last.
+func (b *HTTPBackend) Last() Echo {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last
+}
+
 // Set changes the behaviour for requests that arrive from now on.
 func (b *HTTPBackend) Set(behave Behaviour) {
 	b.mu.Lock()
@@ -103,13 +118,14 @@ func (b *HTTPBackend) Set(behave Behaviour) {
 // Close stops the backend at once, cutting its connections.
 func (b *HTTPBackend) Close() { _ = b.server.Close() }
 
-// next returns how to answer one more request.
-func (b *HTTPBackend) next() Behaviour {
+// next notes one more request and returns how to answer it.
+func (b *HTTPBackend) next(asked Echo) Behaviour {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.last = asked
 	behave := b.behave
 	if behave.Failures > 0 && b.failed >= behave.Failures {
-		behave.Status = http.StatusOK
+		behave.Status, behave.Abort = http.StatusOK, false
 	}
 	b.failed++
 	if behave.Status == 0 {
@@ -121,13 +137,20 @@ func (b *HTTPBackend) next() Behaviour {
 // serve answers one request.
 func (b *HTTPBackend) serve(w http.ResponseWriter, r *http.Request) {
 	b.requests.Add(1)
-	behave := b.next()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the client has gone
 	}
+	asked := Echo{
+		Backend: b.name, Proto: r.Proto, Method: r.Method, Host: r.Host, Path: r.URL.RequestURI(), Headers: r.Header,
+		Body: string(body),
+	}
+	behave := b.next(asked)
 	if pause(r.Context(), behave.Delay) != nil {
 		return
+	}
+	if behave.Abort {
+		panic(http.ErrAbortHandler)
 	}
 	for name, values := range behave.Header {
 		w.Header()[http.CanonicalHeaderKey(name)] = values
@@ -135,10 +158,7 @@ func (b *HTTPBackend) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(behave.Status)
 	// A client that has gone is not the backend's problem.
-	_ = json.NewEncoder(w).Encode(Echo{
-		Backend: b.name, Proto: r.Proto, Method: r.Method, Host: r.Host, Path: r.URL.RequestURI(), Headers: r.Header,
-		Body: string(body),
-	})
+	_ = json.NewEncoder(w).Encode(asked)
 }
 
 // pause waits that long or until ctx ends.
