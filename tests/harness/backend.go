@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -71,6 +72,8 @@ func StartHTTPBackend(opts HTTPBackendOptions) (*HTTPBackend, error) {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	b.server = &http.Server{Handler: http.HandlerFunc(b.serve), Protocols: protocols, ReadHeaderTimeout: time.Minute}
+	// Clients that refuse a certificate are none of the backend's problems.
+	b.server.ErrorLog = log.New(io.Discard, "", 0)
 	go func() { _ = b.server.Serve(listener) }()
 	return b, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -34,7 +35,7 @@ func (e *Envoy) Stats(ctx context.Context, filter string) (map[string]int64, err
 
 // Stat returns one counter or gauge; one that does not exist (yet) is 0.
 func (e *Envoy) Stat(ctx context.Context, name string) (int64, error) {
-	stats, err := e.Stats(ctx, "^"+strings.ReplaceAll(name, ".", `\.`)+"$")
+	stats, err := e.Stats(ctx, "^"+regexp.QuoteMeta(name)+"$")
 	return stats[name], err
 }
 

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,9 +26,7 @@ const caller = "caller"
 type workload struct {
 	name, namespace, address string
 	calls                    bool   // its application asks, on the services' port; others serve there
-	egress                   string // further items of its Sidecar's egress
 	sidecar                  string // further fields of its Sidecar
-	labels                   map[string]string
 }
 
 // workloads of the mesh. All of 127.0.0.0/8 is the machine itself, so that each has an address of its own.
@@ -40,7 +39,8 @@ func workloads() []workload {
 		},
 		{name: "guard", namespace: namespace, address: "127.0.2.2"},
 		{name: "gate", namespace: namespace, address: "127.0.2.3"},
-		{name: "asked", namespace: namespace, address: "127.0.2.4"},
+		{name: "askhttp", namespace: namespace, address: "127.0.2.4"},
+		{name: "askgrpc", namespace: namespace, address: "127.0.2.7"},
 		{name: "strict", namespace: namespace, address: "127.0.2.5"},
 		{name: "limited", namespace: namespace, address: "127.0.2.6"},
 	}
@@ -74,10 +74,11 @@ func newMesh(t *testing.T) *mesh {
 // start starts a mesh with the objects of all scenarios.
 func (m *mesh) start(t *testing.T, runs []*run) {
 	t.Helper()
-	var listeners, providers strings.Builder
+	var providers strings.Builder
+	listeners := map[string]string{}
 	for _, r := range runs {
 		r.write(t, r.objects)
-		listeners.WriteString(r.expand(t, r.listeners))
+		listeners[cmp.Or(r.on, caller)] += r.expand(t, r.listeners)
 		providers.WriteString(r.expand(t, r.providers))
 	}
 	m.write(t, "namespaces.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: demo}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: guest}\n")
@@ -85,10 +86,7 @@ func (m *mesh) start(t *testing.T, runs []*run) {
 		if !w.calls {
 			m.apps[w.name] = harness.NewHTTPBackend(t, harness.HTTPBackendOptions{Name: w.name})
 		}
-		if w.name == caller {
-			w.egress = listeners.String()
-		}
-		m.write(t, w.name+"-workload.yaml", m.sidecar(w))
+		m.write(t, w.name+"-workload.yaml", m.sidecar(w, listeners[w.name]))
 	}
 	config, err := meshconfig.Parse([]byte("extensionProviders:\n" + providers.String()))
 	if err != nil {
@@ -120,16 +118,16 @@ func (m *mesh) noProblems(t *testing.T) {
 	}
 }
 
-// sidecar is the Sidecar of a workload.
-func (m *mesh) sidecar(w workload) string {
+// sidecar is the Sidecar of a workload, with more items of its egress.
+func (m *mesh) sidecar(w workload, egress string) string {
 	listener := fmt.Sprintf("- port: {number: %s, protocol: HTTP, name: http}\n    bind: %s\n    captureMode: NONE\n", m.vars["http"], w.address)
 	text := fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: %[1]s, namespace: %[2]s}\nspec:\n"+
 		"  workloadSelector: {labels: {app: %[1]s}}\n  %[3]s\n", w.name, w.namespace, w.sidecar)
 	if w.calls {
-		return text + "  egress:\n" + w.egress + "  " + listener + "    hosts: ['*/*']\n"
+		return text + "  egress:\n" + egress + "  " + listener + "    hosts: ['*/*']\n"
 	}
 	return text + "  ingress:\n  " + listener + fmt.Sprintf("    defaultEndpoint: 127.0.0.1:%d\n", m.apps[w.name].Port()) +
-		"  egress:\n  - hosts: ['~/*']\n"
+		"  egress:\n" + cmp.Or(egress, "  - hosts: ['~/*']\n")
 }
 
 // envoy starts the sidecar of a workload.
@@ -147,10 +145,7 @@ func (m *mesh) envoy(t *testing.T, w workload) *harness.Envoy {
 
 // addressOf returns the address where a workload's application calls.
 func (m *mesh) addressOf(workload string) string {
-	if workload == "" {
-		workload = caller
-	}
-	return m.vars[workload]
+	return m.vars[cmp.Or(workload, caller)]
 }
 
 func (m *mesh) write(t *testing.T, name, content string) {

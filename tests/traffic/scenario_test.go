@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -18,13 +19,14 @@ import (
 const patience = 30 * time.Second
 
 // scenario is a piece of configuration and what must come of requests. In its texts ${NAME} stands for a value of the
-// mesh (http is the services' port, a workload's name its address), for the port of a backend or of an extra listener,
+// mesh (http is the services' port, a workload's name its address), for the port of a backend or an extra listener,
 // for a variable, or for the scenario's own host.
 type scenario struct {
 	name      string // its host is NAME.example
 	backends  []backend
-	listeners string // further egress listeners of the caller's Sidecar, ports named in ports
+	listeners string // further egress listeners of a Sidecar, on ports that are named in ports
 	ports     []string
+	on        string // the workload of that Sidecar; empty means the caller
 	// start makes what else it needs, and adds ports and variables.
 	start     func(t *testing.T, r *run)
 	providers string // of the mesh configuration
@@ -55,6 +57,7 @@ type headers map[string]string
 // exchange is a request and its expected outcome. What is left out is not looked at, but for status.
 type exchange struct {
 	from               string // the workload whose application asks; empty means the caller
+	port               string // the name of that where it asks; empty means the services'
 	method, host, path string // empty means GET, the scenario's host, /
 	headers            headers
 	fresh              bool   // on a connection of its own
@@ -129,17 +132,17 @@ func (r *run) do(ctx context.Context, x exchange) (*harness.Reply, error) {
 	for k, v := range x.headers {
 		h.Set(k, v)
 	}
-	host := x.host
-	if host == "" {
-		host = r.vars["host"]
+	port := r.mesh.vars["http"]
+	if x.port != "" {
+		port = r.vars[x.port]
 	}
 	client := r.mesh.client
 	if x.fresh {
 		client = r.mesh.fresh
 	}
 	return client.Do(ctx, harness.Request{
-		Method: x.method, URL: "http://" + net.JoinHostPort(r.mesh.addressOf(x.from), r.mesh.vars["http"]) + "/" + strings.TrimPrefix(x.path, "/"),
-		Host: host, Header: h,
+		Method: x.method, URL: "http://" + net.JoinHostPort(r.mesh.addressOf(x.from), port) + "/" + strings.TrimPrefix(x.path, "/"),
+		Host: cmp.Or(x.host, r.vars["host"]), Header: h,
 	})
 }
 
@@ -168,11 +171,7 @@ func (x exchange) compare(reply *harness.Reply) (wrong []string) {
 			differ(what, got, want)
 		}
 	}
-	status := x.status
-	if status == 0 {
-		status = http.StatusOK
-	}
-	differ("the status", reply.Status, status)
+	differ("the status", reply.Status, cmp.Or(x.status, http.StatusOK))
 	given("the backend", reply.Echo.Backend, x.backend)
 	given("the path seen", reply.Echo.Path, x.seenPath)
 	given("the host seen", reply.Echo.Host, x.seenHost)
@@ -234,6 +233,16 @@ func (r *run) test(t *testing.T) {
 	if r.then != nil {
 		r.then(t, r)
 	}
+}
+
+// stat returns a counter of the caller about a subset of the scenario's host; "" is the whole.
+func (r *run) stat(t *testing.T, subset, name string) int {
+	t.Helper()
+	n, err := r.mesh.envoys[caller].Stat(t.Context(), fmt.Sprintf("cluster.outbound|%s|%s|%s;.%s", r.mesh.vars["http"], subset, r.vars["host"], name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
 }
 
 // between fails the test unless a count lies in a range.

@@ -10,7 +10,9 @@ func TestTraffic(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	var runs []*run
-	for _, s := range slices.Concat(matches(), actions(), retries(), balance()) {
+	for _, s := range slices.Concat(
+		matches(), actions(), retries(), balance(), pools(), entries(), policies(), custom(), tokens(), filters(),
+	) {
 		runs = append(runs, prepare(t, m, &s))
 	}
 	m.start(t, runs)

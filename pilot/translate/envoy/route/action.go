@@ -109,7 +109,7 @@ type timeoutForm uint8
 
 const (
 	istioForm timeoutForm = iota // max_grpc_timeout, which Istio's proxies are used to
-	stockForm                    // max_stream_duration with a limit for the header: nothing deprecated
+	stockForm                    // max_stream_duration with a limit for the header, where there is no timeout: nothing deprecated
 	grpcForm                     // gRPC clients know only max_stream_duration
 )
 
@@ -129,6 +129,9 @@ func (t *translator) setTimeout(out *routev3.RouteAction, timeout *durationpb.Du
 	out.Timeout = d
 	switch t.form {
 	case stockForm:
+		if d.AsDuration() > 0 {
+			return // beside max_stream_duration Envoy would ignore the timeout; a gRPC client ends at its deadline itself
+		}
 		out.MaxStreamDuration = &routev3.RouteAction_MaxStreamDuration{
 			MaxStreamDuration: durationpb.New(0), GrpcTimeoutHeaderMax: d,
 		}
