@@ -10,8 +10,8 @@ import (
 	"github.com/mizzen-mesh/mizzen/tests/harness"
 )
 
-// actions are scenarios about what a route does with a request.
-func actions() []scenario {
+// answers are scenarios about requests that go elsewhere or nowhere.
+func answers() []scenario {
 	return []scenario{
 		{
 			name: "rewrites", backends: called("a"),
@@ -61,31 +61,12 @@ func actions() []scenario {
 				{backend: "a", answer: headers{"x-made": ""}},
 			},
 		},
-		{
-			name: "mirror", backends: called("main", "shadow", "never"),
-			objects: own("main", "shadow", "never") + subsets("main", "shadow", "never") + routed(`
-  - route: [`+to("main")+`]
-    mirrors: [{destination: {host: '${host}', subset: shadow}}, {destination: {host: '${host}', subset: never}, percentage: {value: 0}}]`),
-			then: func(t *testing.T, r *run) {
-				r.backends["shadow"].Set(harness.Behaviour{Status: http.StatusInternalServerError})
-				const n = 10
-				if c := r.count(t, n, exchange{path: "/m", headers: headers{"x-m": "1"}}); c["main"] != n {
-					t.Errorf("answers: %v", c)
-				}
-				harness.Eventually(t, patience, func(context.Context) error {
-					if got := r.backends["shadow"].Requests(); got != n {
-						return fmt.Errorf("%d requests were mirrored, want %d", got, n)
-					}
-					return nil
-				})
-				if e := r.backends["shadow"].Last(); e.Path != "/m" || e.Headers.Get("x-m") != "1" || e.Host != "mirror.example" {
-					t.Errorf("mirrored: %+v", e)
-				}
-				if got := r.backends["never"].Requests(); got != 0 {
-					t.Errorf("%d requests were mirrored in spite of 0 %%", got)
-				}
-			},
-		},
+	}
+}
+
+// changes are scenarios about what routes add to requests and answers.
+func changes() []scenario {
+	return []scenario{
 		{
 			name: "headers", backends: []backend{{"a", harness.Behaviour{Header: http.Header{"X-Secret": {"s"}, "X-Kept": {"app"}}}}},
 			objects: own("a") + subsets("a") + routed(`
@@ -121,6 +102,37 @@ func actions() []scenario {
 					method: http.MethodOptions, headers: headers{"origin": "https://bad.example", "access-control-request-method": "PUT"},
 					backend: "a", answer: headers{"access-control-allow-origin": ""},
 				},
+			},
+		},
+	}
+}
+
+// disturbances are scenarios about what harms requests on purpose, or does not harm them.
+func disturbances() []scenario {
+	return []scenario{
+		{
+			name: "mirror", backends: called("main", "shadow", "never"),
+			objects: own("main", "shadow", "never") + subsets("main", "shadow", "never") + routed(`
+  - route: [`+to("main")+`]
+    mirrors: [{destination: {host: '${host}', subset: shadow}}, {destination: {host: '${host}', subset: never}, percentage: {value: 0}}]`),
+			then: func(t *testing.T, r *run) {
+				r.backends["shadow"].Set(harness.Behaviour{Status: http.StatusInternalServerError})
+				const n = 10
+				if c := r.count(t, n, exchange{path: "/m", headers: headers{"x-m": "1"}}); c["main"] != n {
+					t.Errorf("answers: %v", c)
+				}
+				harness.Eventually(t, patience, func(context.Context) error {
+					if got := r.backends["shadow"].Requests(); got != n {
+						return fmt.Errorf("%d requests were mirrored, want %d", got, n)
+					}
+					return nil
+				})
+				if e := r.backends["shadow"].Last(); e.Path != "/m" || e.Headers.Get("x-m") != "1" || e.Host != "mirror.example" {
+					t.Errorf("mirrored: %+v", e)
+				}
+				if got := r.backends["never"].Requests(); got != 0 {
+					t.Errorf("%d requests were mirrored in spite of 0 %%", got)
+				}
 			},
 		},
 		{

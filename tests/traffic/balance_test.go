@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func localities(of map[string]string) string {
 
 // balance are scenarios about which endpoint of a service a request goes to.
 func balance() []scenario {
-	return slices.Concat(stickiness(), localBalance(), []scenario{
+	return []scenario{
 		{
 			name: "subsets", backends: called("a", "b", "c"),
 			objects: service("${host}", at("a"), at("b"), strings.ReplaceAll(at("c"), "version: c", "version: a")) + subsets("a", "b", "empty") + routed(`
@@ -80,7 +81,7 @@ func balance() []scenario {
 				harness.Eventually(t, patience, func(ctx context.Context) error { return r.check(ctx, exchange{backend: "fickle"}) })
 			},
 		},
-	})
+	}
 }
 
 // stickiness are scenarios about requests that belong together.
@@ -91,38 +92,14 @@ func stickiness() []scenario {
 			name: "hash-header", backends: called("a", "b", "c"),
 			objects: own("a", "b", "c") + hashed("{httpHeaderName: x-user}"),
 			then: func(t *testing.T, r *run) {
-				chosen := map[string]int{}
-				for i := range 20 {
-					c := r.count(t, 5, exchange{headers: headers{"x-user": fmt.Sprint("user", i)}})
-					if len(c) != 1 {
-						t.Errorf("user %d: %v", i, c)
-					}
-					for name := range c {
-						chosen[name]++
-					}
-				}
-				if len(chosen) != 3 {
-					t.Errorf("20 users went to %v", chosen)
-				}
+				spreads(t, r, func(user int) exchange { return exchange{headers: headers{"x-user": strconv.Itoa(user)}} })
 			},
 		},
 		{
 			name: "hash-query", backends: called("a", "b", "c"),
 			objects: own("a", "b", "c") + hashed("{httpQueryParameterName: user, maglev: {}}"),
 			then: func(t *testing.T, r *run) {
-				chosen := map[string]bool{}
-				for i := range 20 {
-					c := r.count(t, 5, exchange{path: fmt.Sprintf("/x%d?user=u%d", i, i)})
-					if len(c) != 1 {
-						t.Errorf("user %d: %v", i, c)
-					}
-					for name := range c {
-						chosen[name] = true
-					}
-				}
-				if len(chosen) < 2 {
-					t.Errorf("20 users went to %v", chosen)
-				}
+				spreads(t, r, func(user int) exchange { return exchange{path: fmt.Sprintf("/%[1]d?user=%[1]d", user)} })
 			},
 		},
 		{
@@ -139,6 +116,24 @@ func stickiness() []scenario {
 				sticks(t, r, "sid", func(c *http.Cookie) bool { return c.Path == "/p" && c.MaxAge == 0 })
 			},
 		},
+	}
+}
+
+// spreads fails the test unless each user's requests go to one backend, and those of all users together to all.
+func spreads(t *testing.T, r *run, of func(user int) exchange) {
+	t.Helper()
+	chosen := map[string]bool{}
+	for user := range 40 {
+		c := r.count(t, 5, of(user))
+		if len(c) != 1 {
+			t.Errorf("user %d: %v", user, c)
+		}
+		for name := range c {
+			chosen[name] = true
+		}
+	}
+	if len(chosen) != len(r.backends) {
+		t.Errorf("40 users went to %v", chosen)
 	}
 }
 
@@ -167,14 +162,20 @@ func sticks(t *testing.T, r *run, name string, good func(*http.Cookie) bool) {
 	}
 }
 
-// localBalance are scenarios about localities. All proxies are in west/west-1.
-func localBalance() []scenario {
-	const outliers = "outlierDetection: {consecutive5xxErrors: 2, interval: 0.1s, baseEjectionTime: 60s, maxEjectionPercent: 100}"
-	all := map[string]string{"near": "west/west-1", "zone": "west/west-2", "far": "east/east-1"}
+// outliers ejects an endpoint after two errors, for longer than a test lasts.
+const outliers = "outlierDetection: {consecutive5xxErrors: 2, interval: 0.1s, baseEjectionTime: 60s, maxEjectionPercent: 100}"
+
+// everywhere is a service with endpoints in the proxies' zone west/west-1, in another zone of their region, and elsewhere.
+func everywhere() string {
+	return localities(map[string]string{"near": "west/west-1", "zone": "west/west-2", "far": "east/east-1"})
+}
+
+// failovers are scenarios about requests that go elsewhere only when what is preferred fails.
+func failovers() []scenario {
 	return []scenario{
 		{
 			name: "failover", backends: called("near", "zone", "far"),
-			objects: localities(all) + rule("    "+outliers),
+			objects: everywhere() + rule("    "+outliers),
 			then: func(t *testing.T, r *run) {
 				if c := r.count(t, 30, exchange{}); c["near"] != 30 {
 					t.Errorf("with all in health: %v", c)
@@ -211,9 +212,15 @@ func localBalance() []scenario {
 				r.eventually(t, 10, exchange{backend: "other"})
 			},
 		},
+	}
+}
+
+// shares are scenarios about requests that localities share.
+func shares() []scenario {
+	return []scenario{
 		{
 			name: "distribute", backends: called("near", "zone", "far"),
-			objects: localities(all) + rule(`
+			objects: everywhere() + rule(`
     loadBalancer: {localityLbSetting: {distribute: [{from: west/*, to: {west/west-2: 70, east/*: 30}}]}}`),
 			then: func(t *testing.T, r *run) {
 				c := r.count(t, 300, exchange{})

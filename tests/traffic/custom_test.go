@@ -16,10 +16,9 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// custom are scenarios about requests on which another service decides.
-func custom() []scenario {
-	objects := func(workload, protocol string) string {
-		return through("${host}", workload) + networking("ServiceEntry", "authz-${name}", `
+// asking are the objects of a scenario in which a service decides about requests to a workload.
+func asking(workload, protocol string) string {
+	return through("${host}", workload) + networking("ServiceEntry", "authz-${name}", `
   hosts: ['authz.${host}']
   resolution: STATIC
   ports: [{number: ${authz}, name: authz, protocol: `+protocol+`}]
@@ -27,7 +26,10 @@ func custom() []scenario {
   action: CUSTOM
   provider: {name: '${name}'}
   rules: [{to: [{operation: {paths: ["/asked*"]}}]}]`)
-	}
+}
+
+// custom are scenarios about requests on which a service decides over HTTP, or on which nobody can.
+func custom() []scenario {
 	return []scenario{
 		{
 			name: "custom-http", ports: []string{"authz"}, on: "askhttp",
@@ -48,7 +50,7 @@ func custom() []scenario {
     headersToUpstreamOnAllow: [x-checked]
     headersToDownstreamOnAllow: [x-note]
     headersToDownstreamOnDeny: [x-reason]`,
-			objects: objects("askhttp", "HTTP"),
+			objects: asking("askhttp", "HTTP"),
 			exchanges: []exchange{
 				{path: "/free", backend: "askhttp", seen: headers{"x-checked": ""}},
 				{path: "/asked?q", headers: headers{"x-allow": "yes"}, backend: "askhttp", seen: headers{"x-checked": "/check/asked?q more"}, answer: headers{"x-note": "fine"}},
@@ -56,6 +58,20 @@ func custom() []scenario {
 				{path: "/asked", status: 403},
 			},
 		},
+		{
+			name: "custom-unknown",
+			objects: through("${host}", "guard") + policy("${name}", "guard", `
+  action: CUSTOM
+  provider: {name: nobody}
+  rules: [{to: [{operation: {hosts: ['${host}']}}]}]`),
+			exchanges: []exchange{{status: 403, body: denied}},
+		},
+	}
+}
+
+// customGRPC are scenarios about requests on which a service decides over gRPC.
+func customGRPC() []scenario {
+	return []scenario{
 		{
 			name: "custom-grpc", ports: []string{"authz"}, on: "askgrpc",
 			start: func(t *testing.T, r *run) {
@@ -73,20 +89,12 @@ func custom() []scenario {
 			providers: `
 - name: '${name}'
   envoyExtAuthzGrpc: {service: 'authz.${host}', port: ${authz}}`,
-			objects: objects("askgrpc", "GRPC"),
+			objects: asking("askgrpc", "GRPC"),
 			exchanges: []exchange{
 				{path: "/free", backend: "askgrpc", seen: headers{"x-checked": ""}},
 				{path: "/asked", headers: headers{"x-allow": "yes"}, backend: "askgrpc", seen: headers{"x-checked": "GET /asked", "x-allow": ""}, answer: headers{"x-note": "fine"}},
 				{path: "/asked", status: 401, body: "you may not", answer: headers{"x-reason": "401"}},
 			},
-		},
-		{
-			name: "custom-unknown",
-			objects: through("${host}", "guard") + policy("${name}", "guard", `
-  action: CUSTOM
-  provider: {name: nobody}
-  rules: [{to: [{operation: {hosts: ['${host}']}}]}]`),
-			exchanges: []exchange{{status: 403, body: "RBAC: access denied"}},
 		},
 	}
 }

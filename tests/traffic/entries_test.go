@@ -15,25 +15,17 @@ import (
 	"github.com/mizzen-mesh/mizzen/tests/harness"
 )
 
-// entries are scenarios about which services there are, and for whom.
+// entries are scenarios about where the endpoints of a service come from.
 func entries() []scenario {
 	return []scenario{
 		{
 			name: "dns", backends: called("a"),
-			objects: networking("ServiceEntry", "${name}", `
-  hosts: ['${host}']
-  resolution: DNS
-  ports: [{number: ${http}, name: http, protocol: HTTP}]
-  endpoints: [{address: localhost, ports: {http: ${a}}}]`),
+			objects:   resolved("DNS"),
 			exchanges: []exchange{{backend: "a", seenHost: "dns.example"}},
 		},
 		{
 			name: "dns-round-robin", backends: called("a"),
-			objects: networking("ServiceEntry", "${name}", `
-  hosts: ['${host}']
-  resolution: DNS_ROUND_ROBIN
-  ports: [{number: ${http}, name: http, protocol: HTTP}]
-  endpoints: [{address: localhost, ports: {http: ${a}}}]`),
+			objects:   resolved("DNS_ROUND_ROBIN"),
 			exchanges: []exchange{{backend: "a"}},
 		},
 		{
@@ -46,6 +38,28 @@ func entries() []scenario {
 				{from: "guest", host: "wildcard.example", status: 502},
 			},
 		},
+		{
+			name: "workload-entries", backends: called("a", "b"),
+			objects: networking("ServiceEntry", "${name}", `
+  hosts: ['${host}']
+  resolution: STATIC
+  ports: [{number: ${http}, name: http, protocol: HTTP}]
+  workloadSelector: {labels: {app: selected}}`) +
+				networking("WorkloadEntry", "${name}-a", "  address: 127.0.0.1\n  ports: {http: ${a}}\n  labels: {app: selected}") +
+				networking("WorkloadEntry", "${name}-b", "  address: 127.0.0.1\n  ports: {http: ${b}}\n  labels: {app: other}"),
+			then: func(t *testing.T, r *run) {
+				if c := r.count(t, 10, exchange{}); c["a"] != 10 {
+					t.Errorf("answers: %v", c)
+				}
+			},
+		},
+		kubernetes(),
+	}
+}
+
+// scopes are scenarios about which services and routes there are for whom.
+func scopes() []scenario {
+	return []scenario{
 		{
 			name: "unknown-host",
 			exchanges: []exchange{
@@ -70,21 +84,6 @@ func entries() []scenario {
 			exchanges: []exchange{{backend: "a"}, {from: "guest", backend: "b"}},
 		},
 		{
-			name: "workload-entries", backends: called("a", "b"),
-			objects: networking("ServiceEntry", "${name}", `
-  hosts: ['${host}']
-  resolution: STATIC
-  ports: [{number: ${http}, name: http, protocol: HTTP}]
-  workloadSelector: {labels: {app: selected}}`) +
-				networking("WorkloadEntry", "${name}-a", "  address: 127.0.0.1\n  ports: {http: ${a}}\n  labels: {app: selected}") +
-				networking("WorkloadEntry", "${name}-b", "  address: 127.0.0.1\n  ports: {http: ${b}}\n  labels: {app: other}"),
-			then: func(t *testing.T, r *run) {
-				if c := r.count(t, 10, exchange{}); c["a"] != 10 {
-					t.Errorf("answers: %v", c)
-				}
-			},
-		},
-		{
 			name: "scoped", backends: called("in", "out"), ports: []string{"narrow"}, on: "guest",
 			listeners: egress("guest", "HTTP", "narrow", "in.scoped.example"),
 			objects:   strings.ReplaceAll(service("in.${host}", at("in"))+service("out.${host}", at("out")), "${http}", "${narrow}"),
@@ -93,7 +92,12 @@ func entries() []scenario {
 				{from: "guest", port: "narrow", host: "out.scoped.example", status: 502},
 			},
 		},
-		kubernetes(),
+	}
+}
+
+// tunnels are scenarios about connections whose content is nobody's concern.
+func tunnels() []scenario {
+	return []scenario{
 		{
 			name: "tcp-weights", ports: []string{"tcp"},
 			start: func(t *testing.T, r *run) {
@@ -136,6 +140,11 @@ func entries() []scenario {
 			},
 		},
 	}
+}
+
+// resolved is the service of the scenario's host whose endpoint is the backend a by a DNS name.
+func resolved(resolution string) string {
+	return strings.NewReplacer("STATIC", resolution, "127.0.0.1", "localhost").Replace(own("a"))
 }
 
 // egress is a listener of a workload for one of the scenario's ports, with hosts of the scenarios' namespace.

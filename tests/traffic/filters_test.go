@@ -2,39 +2,38 @@ package traffic
 
 import "testing"
 
-// filters are scenarios about EnvoyFilters.
-func filters() []scenario {
-	patch := func(name, spec string) string {
-		return object("networking.istio.io/v1alpha3", "EnvoyFilter", name, spec)
-	}
-	return []scenario{
-		{
-			name: "filter-inbound",
-			objects: through("${host}", "limited") + patch("${name}-limit", `
+// patches is an EnvoyFilter.
+func patches(name, spec string) string {
+	return object("networking.istio.io/v1alpha3", "EnvoyFilter", name, spec)
+}
+
+// inserted is an EnvoyFilter that puts an HTTP filter before others of the workload limited; config is indented by ten.
+func inserted(name, before, config string) string {
+	return patches(name, `
   workloadSelector: {labels: {app: limited}}
   configPatches:
   - applyTo: HTTP_FILTER
-    match: {context: SIDECAR_INBOUND, listener: {filterChain: {filter: {name: envoy.filters.network.http_connection_manager}}}}
+    match: {context: SIDECAR_INBOUND, listener: {filterChain: {filter: {name: envoy.filters.network.http_connection_manager`+before+`}}}}
     patch:
       operation: INSERT_BEFORE
       value:
-        name: envoy.filters.http.local_ratelimit
-        typed_config:
+        name: `+name+`
+        typed_config:`+config)
+}
+
+// filters are scenarios about EnvoyFilters.
+func filters() []scenario {
+	return []scenario{
+		{
+			name: "filter-inbound",
+			objects: through("${host}", "limited") + inserted("${name}-limit", "", `
           "@type": type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit
           stat_prefix: http_local_rate_limiter
           token_bucket: {max_tokens: 3, tokens_per_fill: 3, fill_interval: 3600s}
           filter_enabled: {default_value: {numerator: 100, denominator: HUNDRED}}
           filter_enforced: {default_value: {numerator: 100, denominator: HUNDRED}}
-          response_headers_to_add: [{header: {key: x-limited, value: "true"}, append_action: OVERWRITE_IF_EXISTS_OR_ADD}]`) + patch("${name}-script", `
-  workloadSelector: {labels: {app: limited}}
-  configPatches:
-  - applyTo: HTTP_FILTER
-    match: {context: SIDECAR_INBOUND, listener: {filterChain: {filter: {name: envoy.filters.network.http_connection_manager, subFilter: {name: envoy.filters.http.router}}}}}
-    patch:
-      operation: INSERT_BEFORE
-      value:
-        name: envoy.filters.http.lua
-        typed_config:
+          response_headers_to_add: [{header: {key: x-limited, value: "true"}, append_action: OVERWRITE_IF_EXISTS_OR_ADD}]`) +
+				inserted("${name}-script", ", subFilter: {name: envoy.filters.http.router}", `
           "@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua
           default_source_code:
             inline_string: "function envoy_on_response(h) h:headers():add('x-script', 'was here') end"`),
@@ -51,7 +50,7 @@ func filters() []scenario {
 		},
 		{
 			name: "filter-route", backends: called("a"),
-			objects: own("a") + service("other.${host}", at("a")) + patch("${name}", `
+			objects: own("a") + service("other.${host}", at("a")) + patches("${name}", `
   workloadSelector: {labels: {app: caller}}
   configPatches:
   - applyTo: HTTP_ROUTE

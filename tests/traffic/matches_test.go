@@ -54,6 +54,12 @@ func matches() []scenario {
 				{path: "/w", headers: headers{"x-not": "here"}, backend: "rest"},
 			},
 		},
+	}
+}
+
+// choices are scenarios about which route a request takes because of who asks, of whose it is, or by chance.
+func choices() []scenario {
+	return []scenario{
 		{
 			name: "match-source", backends: called("guests", "callers", "others"),
 			objects: own("guests", "callers", "others") + subsets("guests", "callers", "others") + routed(`

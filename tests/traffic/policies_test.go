@@ -20,9 +20,11 @@ func policy(name, workload, spec string) string {
 	return security("AuthorizationPolicy", name, "  selector: {matchLabels: {app: "+workload+"}}\n"+spec)
 }
 
-// policies are scenarios about which requests a workload's sidecar lets through.
-func policies() []scenario {
-	const denied = "RBAC: access denied"
+// denied is what Envoy says when a policy denies a request.
+const denied = "RBAC: access denied"
+
+// denials are scenarios about requests that a policy denies for what they ask.
+func denials() []scenario {
 	return []scenario{
 		{
 			name: "deny-path",
@@ -49,6 +51,12 @@ func policies() []scenario {
 				{path: "/closed", method: http.MethodHead},
 			},
 		},
+	}
+}
+
+// conditions are scenarios about requests that a policy denies for what they say or where they come from.
+func conditions() []scenario {
+	return []scenario{
 		{
 			name: "deny-header",
 			objects: through("${host}", "guard") + policy("${name}", "guard", `
@@ -84,6 +92,12 @@ func policies() []scenario {
 				{path: "/not", headers: headers{"x-forwarded-for": "10.9.1.2"}, backend: "guard"},
 			},
 		},
+	}
+}
+
+// policies are scenarios about requests that policies allow, or only look at.
+func policies() []scenario {
+	return []scenario{
 		{
 			name: "dry-run",
 			objects: through("${host}", "guard") + strings.Replace(policy("${name}", "guard", `

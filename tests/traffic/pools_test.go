@@ -53,6 +53,12 @@ func pools() []scenario {
 			objects:   own("a") + rule("    connectionPool: {http: {h2UpgradePolicy: DO_NOT_UPGRADE}}"),
 			exchanges: []exchange{{backend: "a", seenProto: "HTTP/1.1"}},
 		},
+	}
+}
+
+// origination are scenarios about TLS that a sidecar begins.
+func origination() []scenario {
+	return []scenario{
 		{
 			name: "tls", start: func(t *testing.T, r *run) { r.secured(t, "a") },
 			objects: own("a") + networking("DestinationRule", "${name}", `

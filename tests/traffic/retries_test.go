@@ -13,17 +13,19 @@ func failing(n int) harness.Behaviour {
 	return harness.Behaviour{Status: http.StatusServiceUnavailable, Failures: n}
 }
 
-// retries are scenarios about requests that are sent again.
-func retries() []scenario {
-	requests := func(want map[string]int64) func(*testing.T, *run) {
-		return func(t *testing.T, r *run) {
-			for name, n := range want {
-				if got := r.backends[name].Requests(); got != n {
-					t.Errorf("%s got %d requests, want %d", name, got, n)
-				}
+// requests returns a check that backends got exactly so many requests.
+func requests(want map[string]int64) func(*testing.T, *run) {
+	return func(t *testing.T, r *run) {
+		for name, n := range want {
+			if got := r.backends[name].Requests(); got != n {
+				t.Errorf("%s got %d requests, want %d", name, got, n)
 			}
 		}
 	}
+}
+
+// retries are scenarios about requests that are sent again.
+func retries() []scenario {
 	return []scenario{
 		{
 			name: "retry-status", backends: []backend{{"twice", failing(2)}, {"always", failing(0)}, {"once", failing(1)}},

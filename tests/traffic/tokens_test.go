@@ -4,20 +4,38 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/mizzen-mesh/mizzen/tests/harness"
 )
 
+// claims are those of a token that differ from a good one's.
+type claims map[string]any
+
+// issued returns a token of a signer.
+func issued(t *testing.T, s *harness.Signer, differ claims) string {
+	t.Helper()
+	all := claims{"iss": "me", "aud": "shop", "sub": "ann", "exp": time.Now().Add(time.Hour).Unix()}
+	maps.Copy(all, differ)
+	return s.Token(t, all)
+}
+
+// bearing returns the header with a token of a signer.
+func bearing(t *testing.T, s *harness.Signer, differ claims) headers {
+	t.Helper()
+	return headers{"authorization": "Bearer " + issued(t, s, differ)}
+}
+
 // tokens is the scenario about requests with tokens. Its hosts ask for different things.
 func tokens() []scenario {
-	var issuer, other *harness.Signer
+	var signer *harness.Signer
 	return []scenario{{
 		name: "tokens",
 		start: func(t *testing.T, r *run) {
-			issuer, other = harness.NewSigner(t, "first"), harness.NewSigner(t, "first")
-			r.vars["keys"] = issuer.Keys()
+			signer = harness.NewSigner(t, "first")
+			r.vars["keys"] = signer.Keys()
 		},
 		objects: through("${host}", "gate") + through("required.${host}", "gate") + through("claims.${host}", "gate") +
 			security("RequestAuthentication", "${name}", `
@@ -39,52 +57,74 @@ func tokens() []scenario {
   - {to: [{operation: {hosts: ['claims.${host}'], paths: [/audience]}}], when: [{key: request.auth.audiences, values: [shop]}, {key: request.auth.principal, notValues: [me/eve]}]}
   - {to: [{operation: {hosts: ['claims.${host}'], paths: [/scope]}}], when: [{key: "request.auth.claims[scope]", values: [write]}]}`),
 		then: func(t *testing.T, r *run) {
-			claims := func(more map[string]any) map[string]any {
-				all := map[string]any{"iss": "me", "aud": "shop", "sub": "ann", "exp": time.Now().Add(time.Hour).Unix()}
-				maps.Copy(all, more)
-				return all
-			}
-			bearer := func(s *harness.Signer, more map[string]any) headers {
-				return headers{"authorization": "Bearer " + s.Token(t, claims(more))}
-			}
-			good := bearer(issuer, nil)
-			bob := issuer.Token(t, claims(map[string]any{"iss": "you", "sub": "bob"}))
-			const required, claimed = "required.tokens.example", "claims.tokens.example"
-			for i, x := range []exchange{
-				{backend: "gate"},
-				{headers: good, backend: "gate", seen: headers{"x-subject": "ann", "x-role": "", "authorization": good["authorization"]}},
-				{headers: headers{"x-subject": "eve", "x-role": "boss"}, backend: "gate", seen: headers{"x-subject": "", "x-role": ""}},
-				{headers: bearer(issuer, map[string]any{"realm": map[string]any{"role": "clerk"}}), seen: headers{"x-role": "clerk"}},
-				{headers: bearer(issuer, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}), status: 401, body: "Jwt is expired"},
-				{headers: bearer(issuer, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}), status: 401},
-				{headers: bearer(issuer, map[string]any{"aud": "market"}), status: 403, body: "Audiences in Jwt are not allowed"},
-				{headers: bearer(issuer, map[string]any{"iss": "stranger"}), status: 401, body: "Jwt issuer is not configured"},
-				{headers: bearer(other, nil), status: 401, body: "Jwt verification fails"},
-				{headers: headers{"authorization": "Bearer nonsense"}, status: 401},
-				{headers: headers{"x-token": "Token " + bob}, backend: "gate", seen: headers{"x-token": ""}},
-				{path: "/?token=" + bob, backend: "gate"},
-				{host: required, status: 403, body: "RBAC: access denied"},
-				{host: required, headers: good, backend: "gate"},
-				{host: required, path: "/?token=" + bob, backend: "gate"},
-				{host: required, path: "/?token=" + issuer.Token(t, claims(map[string]any{"iss": "you"})), status: 403},
-				{host: claimed, path: "/groups", headers: good, status: 403},
-				{host: claimed, path: "/groups", headers: bearer(issuer, map[string]any{"groups": []string{"staff", "admins"}}), backend: "gate"},
-				{host: claimed, path: "/groups", headers: bearer(issuer, map[string]any{"groups": "admins"}), backend: "gate"},
-				{host: claimed, path: "/groups", headers: bearer(issuer, map[string]any{"groups": []string{"staff"}}), status: 403},
-				{host: claimed, path: "/nested", headers: bearer(issuer, map[string]any{"realm": map[string]any{"role": "bossy"}}), backend: "gate"},
-				{host: claimed, path: "/nested", headers: bearer(issuer, map[string]any{"realm": map[string]any{"role": "clerk"}}), status: 403},
-				{host: claimed, path: "/audience", headers: good, backend: "gate"},
-				{host: claimed, path: "/audience", headers: bearer(issuer, map[string]any{"sub": "eve"}), status: 403},
-				{host: claimed, path: "/audience", status: 403},
-				{host: claimed, path: "/scope", headers: bearer(issuer, map[string]any{"scope": "read write"}), backend: "gate"},
-			} {
+			for i, x := range slices.Concat(good(t, signer), bad(t, signer), required(t, signer), claimed(t, signer)) {
 				if err := r.check(t.Context(), x); err != nil {
 					t.Errorf("request %d: %v", i, err)
 				}
 			}
-			payload(t, r, good)
+			payload(t, r, bearing(t, signer, nil))
 		},
 	}}
+}
+
+// good are requests with tokens that are good, or none, and what the application sees of them.
+func good(t *testing.T, s *harness.Signer) []exchange {
+	ann := bearing(t, s, nil)
+	bob := issued(t, s, claims{"iss": "you", "sub": "bob"})
+	return []exchange{
+		{backend: "gate"},
+		{headers: ann, backend: "gate", seen: headers{"x-subject": "ann", "x-role": "", "authorization": ann["authorization"]}},
+		{headers: headers{"x-subject": "eve", "x-role": "boss"}, backend: "gate", seen: headers{"x-subject": "", "x-role": ""}},
+		{headers: bearing(t, s, claims{"realm": claims{"role": "clerk"}}), seen: headers{"x-role": "clerk"}},
+		{headers: headers{"x-token": "Token " + bob}, backend: "gate", seen: headers{"x-token": ""}},
+		{path: "/?token=" + bob, backend: "gate"},
+	}
+}
+
+// bad are requests with tokens that nobody may accept.
+func bad(t *testing.T, s *harness.Signer) []exchange {
+	hour := func(n int) int64 { return time.Now().Add(time.Duration(n) * time.Hour).Unix() }
+	return []exchange{
+		{headers: bearing(t, s, claims{"exp": hour(-1)}), status: 401, body: "Jwt is expired"},
+		{headers: bearing(t, s, claims{"nbf": hour(1)}), status: 401, body: "Jwt not yet valid"},
+		// Envoy says 403 where a token is good, but for somebody else.
+		{headers: bearing(t, s, claims{"aud": "market"}), status: 403, body: "Audiences in Jwt are not allowed"},
+		{headers: bearing(t, s, claims{"iss": "stranger"}), status: 401, body: "Jwt issuer is not configured"},
+		{headers: bearing(t, harness.NewSigner(t, "first"), nil), status: 401, body: "Jwt verification fails"},
+		{headers: headers{"authorization": "Bearer nonsense"}, status: 401},
+	}
+}
+
+// required are requests to the host that wants a token.
+func required(t *testing.T, s *harness.Signer) []exchange {
+	const host = "required.tokens.example"
+	return []exchange{
+		{host: host, status: 403, body: denied},
+		{host: host, headers: bearing(t, s, nil), backend: "gate"},
+		{host: host, path: "/?token=" + issued(t, s, claims{"iss": "you", "sub": "bob"}), backend: "gate"},
+		{host: host, path: "/?token=" + issued(t, s, claims{"iss": "you"}), status: 403, body: denied},
+	}
+}
+
+// claimed are requests to the host that looks at what a token says.
+func claimed(t *testing.T, s *harness.Signer) []exchange {
+	const host = "claims.tokens.example"
+	asked := func(path string, differ claims, status int) exchange {
+		return exchange{host: host, path: path, headers: bearing(t, s, differ), status: status}
+	}
+	return []exchange{
+		asked("/groups", nil, 403),
+		asked("/groups", claims{"groups": []string{"staff", "admins"}}, 200),
+		asked("/groups", claims{"groups": "admins"}, 200),
+		asked("/groups", claims{"groups": []string{"staff"}}, 403),
+		asked("/nested", claims{"realm": claims{"role": "bossy"}}, 200),
+		asked("/nested", claims{"realm": claims{"role": "clerk"}}, 403),
+		asked("/audience", nil, 200),
+		asked("/audience", claims{"sub": "eve"}, 403),
+		{host: host, path: "/audience", status: 403, body: denied},
+		asked("/scope", claims{"scope": "read write"}, 200),
+		asked("/scope", claims{"scope": "read"}, 403),
+	}
 }
 
 // payload fails the test unless the application sees the claims of a token.
@@ -98,8 +138,8 @@ func payload(t *testing.T, r *run, token headers) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var claims map[string]any
-	if err := json.Unmarshal(text, &claims); err != nil || claims["sub"] != "ann" || claims["iss"] != "me" {
+	var seen claims
+	if err := json.Unmarshal(text, &seen); err != nil || seen["sub"] != "ann" || seen["iss"] != "me" {
 		t.Errorf("claims seen: %s, %v", text, err)
 	}
 }

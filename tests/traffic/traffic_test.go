@@ -11,7 +11,8 @@ func TestTraffic(t *testing.T) {
 	m := newMesh(t)
 	var runs []*run
 	for _, s := range slices.Concat(
-		matches(), actions(), retries(), balance(), pools(), entries(), policies(), custom(), tokens(), filters(),
+		matches(), choices(), answers(), changes(), disturbances(), retries(), balance(), stickiness(), failovers(), shares(), pools(), origination(),
+		entries(), scopes(), tunnels(), denials(), conditions(), policies(), custom(), customGRPC(), tokens(), filters(),
 	) {
 		runs = append(runs, prepare(t, m, &s))
 	}
