@@ -62,21 +62,10 @@ func balance() []scenario {
 			then: func(t *testing.T, r *run) {
 				fickle := r.backends["fickle"]
 				fickle.Set(failing(0))
-				harness.Eventually(t, patience, func(ctx context.Context) error {
-					if _, err := r.do(ctx, exchange{}); err != nil {
-						return err
-					}
-					if fickle.Requests() < 3 {
-						return fmt.Errorf("%d failures yet", fickle.Requests())
-					}
-					return nil
-				})
-				if c := r.count(t, 20, exchange{}); c["steady"] != 20 {
-					t.Errorf("after the ejection: %v", c)
-				}
-				if n := fickle.Requests(); n != 3 {
-					t.Errorf("%d failures until the ejection", n)
-				}
+				// Workers learn of an ejection a little after the third failure.
+				r.eventually(t, 20, exchange{backend: "steady"})
+				between(t, "failures until the ejection", int(fickle.Requests()), 3, 100)
+				between(t, "ejections", r.stat(t, "", "outlier_detection.ejections_enforced_consecutive_5xx"), 1, 30)
 				fickle.Set(harness.Behaviour{})
 				harness.Eventually(t, patience, func(ctx context.Context) error { return r.check(ctx, exchange{backend: "fickle"}) })
 			},
@@ -110,13 +99,40 @@ func stickiness() []scenario {
 			},
 		},
 		{
-			name: "session", backends: called("a", "b", "c"),
-			objects: strings.Replace(own("a", "b", "c"), "namespace: demo}", "namespace: demo, labels: {istio.io/persistent-session: 'sid:/p'}}", 1),
+			name: "session-cookie", backends: called("a", "b", "c"),
+			objects: labelled("istio.io/persistent-session: 'sid:/p'"),
 			then: func(t *testing.T, r *run) {
 				sticks(t, r, "sid", func(c *http.Cookie) bool { return c.Path == "/p" && c.MaxAge == 0 })
 			},
 		},
+		{
+			name: "session-header", backends: called("a", "b", "c"),
+			objects: labelled("istio.io/persistent-session-header: x-session"),
+			then: func(t *testing.T, r *run) {
+				chosen := map[string]bool{}
+				for range 15 {
+					reply, err := r.do(t.Context(), exchange{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					first := reply.Echo.Backend
+					chosen[first] = true
+					again := exchange{headers: headers{"x-session": reply.Header.Get("x-session")}}
+					if c := r.count(t, 5, again); c[first] != 5 {
+						t.Errorf("first %s, then %v", first, c)
+					}
+				}
+				if len(chosen) < 2 {
+					t.Errorf("15 clients all went to %v", chosen)
+				}
+			},
+		},
 	}
+}
+
+// labelled is the service of the scenario's host with a label and three backends.
+func labelled(label string) string {
+	return strings.Replace(own("a", "b", "c"), "namespace: demo}", "namespace: demo, labels: {"+label+"}}", 1)
 }
 
 // spreads fails the test unless each user's requests go to one backend, and those of all users together to all.

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -114,7 +115,7 @@ func tunnels() []scenario {
 			then: func(t *testing.T, r *run) {
 				c := map[string]int{}
 				for range 200 {
-					c[greeting(t, net.JoinHostPort("127.0.0.1", r.vars["tcp"]))]++
+					c[firstLine(t, net.JoinHostPort("127.0.0.1", r.vars["tcp"]), "")]++
 				}
 				between(t, "20 %", c["few"], 10, 80)
 				between(t, "together", c["few"]+c["many"], 200, 200)
@@ -122,7 +123,7 @@ func tunnels() []scenario {
 		},
 		{
 			name: "sni", ports: []string{"tcp"},
-			start:     func(t *testing.T, r *run) { r.secured(t, "a", "b") },
+			start:     func(t *testing.T, r *run) { r.secured(t, tls.NoClientCert, "a", "b") },
 			listeners: egress(caller, "TLS", "tcp", "*.sni.example"),
 			objects: connections("TLS", "*.${host}", "a") + connections("TLS", "a.inner.example", "a") + connections("TLS", "b.inner.example", "b") +
 				networking("VirtualService", "${name}", `
@@ -159,17 +160,20 @@ func connections(protocol, host, server string) string {
 		"  ports: [{number: ${tcp}, name: tcp, protocol: %s}]\n  endpoints: [{address: 127.0.0.1, ports: {tcp: ${%s}}}]", host, protocol, server))
 }
 
-// greeting connects and returns the name with which the server greets.
-func greeting(t *testing.T, address string) string {
+// firstLine connects, says something, and returns the first line that comes back, empty if the connection ends before.
+func firstLine(t *testing.T, address, say string) string {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
+	if _, err := io.WriteString(c, say); err != nil {
+		t.Fatal(err)
+	}
 	line, err := bufio.NewReader(c).ReadString('\n')
 	if err != nil {
-		return err.Error()
+		return ""
 	}
 	return strings.TrimSpace(line)
 }

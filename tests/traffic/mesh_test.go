@@ -75,10 +75,11 @@ func newMesh(t *testing.T) *mesh {
 func (m *mesh) start(t *testing.T, runs []*run) {
 	t.Helper()
 	var providers strings.Builder
-	listeners := map[string]string{}
+	egress, ingress := map[string]string{}, map[string]string{}
 	for _, r := range runs {
 		r.write(t, r.objects)
-		listeners[cmp.Or(r.on, caller)] += r.expand(t, r.listeners)
+		egress[cmp.Or(r.on, caller)] += r.expand(t, r.listeners)
+		ingress["limited"] += r.expand(t, r.ingress)
 		providers.WriteString(r.expand(t, r.providers))
 	}
 	m.write(t, "namespaces.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: demo}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: guest}\n")
@@ -86,7 +87,7 @@ func (m *mesh) start(t *testing.T, runs []*run) {
 		if !w.calls {
 			m.apps[w.name] = harness.NewHTTPBackend(t, harness.HTTPBackendOptions{Name: w.name})
 		}
-		m.write(t, w.name+"-workload.yaml", m.sidecar(w, listeners[w.name]))
+		m.write(t, w.name+"-workload.yaml", m.sidecar(w, egress[w.name], ingress[w.name]))
 	}
 	config, err := meshconfig.Parse([]byte("extensionProviders:\n" + providers.String()))
 	if err != nil {
@@ -118,15 +119,15 @@ func (m *mesh) noProblems(t *testing.T) {
 	}
 }
 
-// sidecar is the Sidecar of a workload, with more items of its egress.
-func (m *mesh) sidecar(w workload, egress string) string {
+// sidecar is the Sidecar of a workload, with more items of its egress and ingress.
+func (m *mesh) sidecar(w workload, egress, ingress string) string {
 	listener := fmt.Sprintf("- port: {number: %s, protocol: HTTP, name: http}\n    bind: %s\n    captureMode: NONE\n", m.vars["http"], w.address)
 	text := fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: %[1]s, namespace: %[2]s}\nspec:\n"+
 		"  workloadSelector: {labels: {app: %[1]s}}\n  %[3]s\n", w.name, w.namespace, w.sidecar)
 	if w.calls {
 		return text + "  egress:\n" + egress + "  " + listener + "    hosts: ['*/*']\n"
 	}
-	return text + "  ingress:\n  " + listener + fmt.Sprintf("    defaultEndpoint: 127.0.0.1:%d\n", m.apps[w.name].Port()) +
+	return text + "  ingress:\n  " + listener + fmt.Sprintf("    defaultEndpoint: 127.0.0.1:%d\n", m.apps[w.name].Port()) + ingress +
 		"  egress:\n" + cmp.Or(egress, "  - hosts: ['~/*']\n")
 }
 

@@ -3,7 +3,9 @@ package traffic
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -93,6 +95,40 @@ func conditions() []scenario {
 			},
 		},
 	}
+}
+
+// servedTCP is an ingress listener of the workload limited for one of the scenario's ports, and the server behind it.
+func servedTCP(port, server string) string {
+	return fmt.Sprintf("  - port: {number: ${%[1]s}, protocol: TCP, name: %[1]s-${name}}\n    bind: '${limited}'\n    captureMode: NONE\n"+
+		"    defaultEndpoint: 127.0.0.1:${%[2]s}\n", port, server)
+}
+
+// tcpPolicies are scenarios about connections that a policy denies. They need a workload without policies about requests,
+// since a rule to DENY with nothing but conditions on requests denies every connection.
+func tcpPolicies() []scenario {
+	entry := func(port string) string {
+		return networking("ServiceEntry", "${name}-"+port, fmt.Sprintf("  hosts: ['%[1]s.${host}']\n  resolution: STATIC\n"+
+			"  ports: [{number: ${%[1]s}, name: tcp, protocol: TCP}]\n  endpoints: [{address: '${limited}'}]", port))
+	}
+	return []scenario{{
+		name: "deny-tcp", ports: []string{"open", "closed"},
+		start: func(t *testing.T, r *run) {
+			r.vars["server"] = strconv.Itoa(harness.NewTCPEcho(t, "").Port())
+		},
+		listeners: egress(caller, "TCP", "open", "open.deny-tcp.example") + egress(caller, "TCP", "closed", "closed.deny-tcp.example"),
+		ingress:   servedTCP("open", "server") + servedTCP("closed", "server"),
+		objects: entry("open") + entry("closed") + policy("${name}", "limited", `
+  action: DENY
+  rules: [{from: [{source: {ipBlocks: [127.0.0.1]}}], to: [{operation: {ports: ["${closed}"]}}]}]`),
+		then: func(t *testing.T, r *run) {
+			// Envoy decides when the client says something.
+			for port, want := range map[string]string{"open": "hello", "closed": ""} {
+				if got := firstLine(t, net.JoinHostPort("127.0.0.1", r.vars[port]), "hello\n"); got != want {
+					t.Errorf("%s: %q, want %q", port, got, want)
+				}
+			}
+		},
+	}}
 }
 
 // policies are scenarios about requests that policies allow, or only look at.

@@ -3,6 +3,7 @@ package traffic
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
@@ -60,7 +61,7 @@ func pools() []scenario {
 func origination() []scenario {
 	return []scenario{
 		{
-			name: "tls", start: func(t *testing.T, r *run) { r.secured(t, "a") },
+			name: "tls", start: func(t *testing.T, r *run) { r.secured(t, tls.NoClientCert, "a") },
 			objects: own("a") + networking("DestinationRule", "${name}", `
   host: '${host}'
   subsets:
@@ -86,26 +87,44 @@ func origination() []scenario {
 				between(t, "unknown authorities", r.stat(t, "unknown", "ssl.fail_verify_error"), 1, 3)
 			},
 		},
+		{
+			name: "tls-mutual", start: func(t *testing.T, r *run) { r.secured(t, tls.RequireAnyClientCert, "a") },
+			objects: own("a") + networking("DestinationRule", "${name}", `
+  host: '${host}'
+  subsets:
+  - {name: mutual, trafficPolicy: {tls: {mode: MUTUAL, sni: example.com, caCertificates: '${roots}', clientCertificate: '${roots}', privateKey: '${key}'}}}
+  - {name: simple, trafficPolicy: {tls: {mode: SIMPLE, sni: example.com, caCertificates: '${roots}'}}}`) + routed(`
+  - {match: [{uri: {prefix: /mutual}}], route: [`+to("mutual")+`]}
+  - {match: [{uri: {prefix: /simple}}], route: [`+to("simple")+`]}`),
+			exchanges: []exchange{{path: "/mutual", backend: "a"}, {path: "/simple", status: 503}},
+		},
 	}
 }
 
 // secured starts backends that speak TLS with a certificate of example.com. ${roots} is the file of its authority, which
-// the system does not know.
-func (r *run) secured(t *testing.T, names ...string) {
+// the system does not know, and of the certificate; ${key} is the file of its key.
+func (r *run) secured(t *testing.T, clients tls.ClientAuthType, names ...string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.StartTLS()
 	t.Cleanup(server.Close)
+	key, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
-	write := func(name string, der []byte) {
+	for name, block := range map[string]*pem.Block{
+		"roots": {Type: "CERTIFICATE", Bytes: server.Certificate().Raw}, "key": {Type: "PRIVATE KEY", Bytes: key},
+	} {
 		r.vars[name] = filepath.Join(dir, name+".pem")
-		if err := os.WriteFile(r.vars[name], pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		if err := os.WriteFile(r.vars[name], pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("roots", server.Certificate().Raw)
 	for _, n := range names {
-		r.backend(t, harness.HTTPBackendOptions{Name: n, TLS: &tls.Config{Certificates: server.TLS.Certificates, MinVersion: tls.VersionTLS12}})
+		r.backend(t, harness.HTTPBackendOptions{Name: n, TLS: &tls.Config{
+			Certificates: server.TLS.Certificates, MinVersion: tls.VersionTLS12, ClientAuth: clients,
+		}})
 	}
 }
 

@@ -1,6 +1,8 @@
 package traffic
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -13,14 +15,18 @@ func failing(n int) harness.Behaviour {
 	return harness.Behaviour{Status: http.StatusServiceUnavailable, Failures: n}
 }
 
-// requests returns a check that backends got exactly so many requests.
+// requests returns a check that backends get exactly so many requests.
 func requests(want map[string]int64) func(*testing.T, *run) {
 	return func(t *testing.T, r *run) {
-		for name, n := range want {
-			if got := r.backends[name].Requests(); got != n {
-				t.Errorf("%s got %d requests, want %d", name, got, n)
+		// A request that was given up may still be on its way.
+		harness.Eventually(t, patience, func(context.Context) error {
+			for name, n := range want {
+				if got := r.backends[name].Requests(); got != n {
+					return fmt.Errorf("%s got %d requests, want %d", name, got, n)
+				}
 			}
-		}
+			return nil
+		})
 	}
 }
 

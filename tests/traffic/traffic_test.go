@@ -12,7 +12,7 @@ func TestTraffic(t *testing.T) {
 	var runs []*run
 	for _, s := range slices.Concat(
 		matches(), choices(), answers(), changes(), disturbances(), retries(), balance(), stickiness(), failovers(), shares(), pools(), origination(),
-		entries(), scopes(), tunnels(), denials(), conditions(), policies(), custom(), customGRPC(), tokens(), filters(),
+		entries(), scopes(), tunnels(), denials(), conditions(), tcpPolicies(), policies(), custom(), customGRPC(), tokens(), filters(),
 	) {
 		runs = append(runs, prepare(t, m, &s))
 	}
