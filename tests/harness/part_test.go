@@ -144,6 +144,14 @@ func TestHTTPBackendBehavesAsTold(t *testing.T) {
 	if reply, err := client.Get(t.Context(), "http://"+b.Address(), ""); err != nil || reply.Status != 302 {
 		t.Errorf("got %+v, %v; want the redirect itself", reply, err)
 	}
+	b.Set(Behaviour{Abort: true, Failures: 1})
+	ask := Request{Method: http.MethodPost, URL: "http://" + b.Address() + "/broken"} // a GET would be sent again
+	if reply, err := client.Do(t.Context(), ask); err == nil || b.Last().Path != "/broken" {
+		t.Errorf("got %+v, want a broken connection; the last request is %+v", reply, b.Last())
+	}
+	if reply, err := client.Do(t.Context(), ask); err != nil || reply.Status != 200 {
+		t.Errorf("got %+v, %v after the one that broke", reply, err)
+	}
 }
 
 func TestTCPEcho(t *testing.T) {
