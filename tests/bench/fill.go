@@ -72,7 +72,10 @@ func fill(dir string, o options) error {
 			return err
 		}
 	}
-	return nil
+	if !o.Rules {
+		return nil
+	}
+	return world.Write(dir, "rules.yaml", rules(func(i int) (name, namespace string) { return fmt.Sprintf("svc-%d", i), namespaceOf(o, i) }))
 }
 
 func remove(dir, name string) error { return os.Remove(filepath.Join(dir, name)) }

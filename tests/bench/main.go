@@ -20,6 +20,8 @@ type options struct {
 	Namespaces, Services, Pods, Clients, Runs int
 	JSON                                      string
 	Binary                                    string
+	// Rules adds users' objects. PrintRules prints them for a mesh whose namespaces number their services each by itself.
+	Rules, PrintRules bool
 }
 
 func main() {
@@ -31,7 +33,15 @@ func main() {
 	flag.IntVar(&o.Runs, "runs", 3, "runs of each change")
 	flag.StringVar(&o.JSON, "json", "", "file for the rows as JSON")
 	flag.StringVar(&o.Binary, "binary", "", "control plane to measure; empty builds ./cmd/mizzen")
+	flag.BoolVar(&o.Rules, "rules", false, "add rules, policies, patches and sidecars")
+	flag.BoolVar(&o.PrintRules, "print-rules", false, "print what -rules adds, with services numbered in each namespace, and end")
 	flag.Parse()
+	if o.PrintRules {
+		fmt.Print(rules(func(i int) (name, namespace string) {
+			return fmt.Sprintf("svc-%d", i/o.Namespaces), fmt.Sprintf("ns-%d", i%o.Namespaces)
+		}))
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, o); err != nil {
