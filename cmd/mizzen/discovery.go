@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/kube"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
+	"github.com/mizzen-mesh/mizzen/pilot/source/selection"
 	"github.com/mizzen-mesh/mizzen/pilot/validate"
 	"github.com/mizzen-mesh/mizzen/pilot/xds"
 )
@@ -148,27 +150,28 @@ func (f discoveryFlags) options(log *slog.Logger, settings *model.Settings) (ser
 
 // addSources adds the directory, the cluster, or both, and the mesh configuration's inputs.
 func (f discoveryFlags) addSources(o *server.Options) error {
+	var selecting []selects
 	if f.configDir != "" {
 		src, err := file.New(file.Options{Dir: f.configDir, Check: validate.Object})
 		if err != nil {
 			return err
 		}
-		o.Sources = append(o.Sources, src)
+		directory := selection.New(src, o.Settings.Revision, o.Settings.SystemNamespace)
+		selecting, o.Sources = append(selecting, directory), append(o.Sources, directory)
 	}
 	var cluster *rest.Config
-	var selecting *kube.Source
 	if f.kubeconfig != "" || f.configDir == "" {
 		var err error
 		if cluster, err = clientcmd.BuildConfigFromFlags("", f.kubeconfig); err != nil {
 			return fmt.Errorf("configuration of the cluster: %w", err)
 		}
-		selecting, err = kube.New(kube.Options{
+		src, err := kube.New(kube.Options{
 			Config: cluster, Revision: o.Settings.Revision, SystemNamespace: o.Settings.SystemNamespace, QPS: f.kubeQPS, Burst: f.kubeBurst,
 		})
 		if err != nil {
 			return err
 		}
-		o.Sources = append(o.Sources, selecting)
+		selecting, o.Sources = append(selecting, src), append(o.Sources, src)
 	}
 	inputs, err := f.meshInputs(cluster, o.Settings)
 	if err != nil {
@@ -177,23 +180,27 @@ func (f discoveryFlags) addSources(o *server.Options) error {
 	w := meshconfig.Watcher{Inputs: inputs}
 	o.MeshSource = func(ctx context.Context, deliver func(*model.Mesh, []source.Problem)) error {
 		return w.Run(ctx, func(m *model.Mesh, problems []source.Problem) {
-			if selecting != nil {
-				problems = selectNamespaces(selecting, m, problems)
-			}
-			deliver(m, problems)
+			deliver(m, selectNamespaces(selecting, m, problems))
 		})
 	}
 	return nil
 }
 
-// selectNamespaces has the cluster read as the mesh configuration's discoverySelectors say. Invalid ones select nothing
+// selects is a source that can leave out namespaces.
+type selects interface {
+	Select(namespaces []labels.Selector)
+}
+
+// selectNamespaces has the sources read as the mesh configuration's discoverySelectors say. Invalid ones select nothing
 // new: those in force stay.
-func selectNamespaces(s *kube.Source, m *model.Mesh, problems []source.Problem) []source.Problem {
-	selectors, err := kube.ParseSelectors(m.Config.GetDiscoverySelectors())
+func selectNamespaces(sources []selects, m *model.Mesh, problems []source.Problem) []source.Problem {
+	selectors, err := selection.Parse(m.Config.GetDiscoverySelectors())
 	if err != nil {
 		return append(problems, source.Problem{Code: "invalid", Object: model.ObjectKey{Kind: "MeshConfig"}, Field: "discoverySelectors", Message: err.Error()})
 	}
-	s.Select(selectors)
+	for _, s := range sources {
+		s.Select(selectors)
+	}
 	return problems
 }
 

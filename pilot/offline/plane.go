@@ -8,6 +8,7 @@ import (
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/server"
+	"github.com/mizzen-mesh/mizzen/pilot/source/selection"
 	"github.com/mizzen-mesh/mizzen/pilot/xds"
 )
 
@@ -20,8 +21,14 @@ type Plane struct {
 	stop     context.CancelFunc
 }
 
-// Start computes the objects' derived tables and starts an engine on them. Whoever calls it calls Stop.
+// Start computes the objects' derived tables and starts an engine on them; those of other revisions, and of namespaces that
+// the mesh configuration does not select, do not count. Whoever calls it calls Stop.
 func Start(settings *model.Settings, mesh *model.Mesh, objects []*model.Object) (*Plane, error) {
+	selectors, err := selection.Parse(mesh.Config.GetDiscoverySelectors())
+	if err != nil {
+		return nil, err
+	}
+	objects = selection.Objects(objects, settings.Revision, settings.SystemNamespace, selectors)
 	p := &Plane{
 		engine: server.NewEngine(slog.New(slog.DiscardHandler), nil), settings: settings,
 		objects: make(map[model.ObjectKey]*model.Object, len(objects)),

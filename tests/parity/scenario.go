@@ -64,7 +64,12 @@ func loadScenario(dir string) (*scenario, error) {
 		return nil, err
 	}
 	var errs []error
-	s.settings, errs = server.ParseSettings(func(k string) (string, bool) { v, ok := sf.Env[k]; return v, ok })
+	s.settings, errs = server.ParseSettings(func(k string) (string, bool) {
+		if v, ok := sf.Env[k]; ok {
+			return v, true
+		}
+		return "default", k == "REVISION" // that of the control plane that was recorded
+	})
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}

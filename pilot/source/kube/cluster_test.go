@@ -18,6 +18,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/source/convert"
 	"github.com/mizzen-mesh/mizzen/pilot/source/file"
+	"github.com/mizzen-mesh/mizzen/pilot/source/selection"
 	"github.com/mizzen-mesh/mizzen/tests/harness"
 )
 
@@ -269,7 +270,7 @@ func TestCluster(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		now.SetLabels(map[string]string{revisionLabel: "green"})
+		now.SetLabels(map[string]string{selection.RevisionLabel: "green"})
 		_, err = c.resource(vs).Update(t.Context(), now, metav1.UpdateOptions{})
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/source/convert"
+	"github.com/mizzen-mesh/mizzen/pilot/source/selection"
 )
 
 // fixture is a hub with the tables of a few kinds.
@@ -63,7 +64,7 @@ func sidecar(ns, name, revision string, spec map[string]any) *unstructured.Unstr
 		"metadata": map[string]any{"namespace": ns, "name": name},
 	}}
 	if revision != "" {
-		u.SetLabels(map[string]string{revisionLabel: revision})
+		u.SetLabels(map[string]string{selection.RevisionLabel: revision})
 	}
 	return u
 }
@@ -110,7 +111,7 @@ func TestTransformedLists(t *testing.T) {
 
 func TestSelectors(t *testing.T) {
 	t.Parallel()
-	in, err := ParseSelectors([]*mesh.LabelSelector{{MatchLabels: map[string]string{"mesh": "in"}}})
+	in, err := selection.Parse([]*mesh.LabelSelector{{MatchLabels: map[string]string{"mesh": "in"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestSelectors(t *testing.T) {
 	f.want("Namespace//shop Secret/istio-system/remote Service/other/b Service/shop/a")
 	f.hub.selectNamespaces(in)
 	f.want("Namespace//shop Secret/istio-system/remote")
-	if _, err := ParseSelectors([]*mesh.LabelSelector{{MatchLabels: map[string]string{"?": ""}}}); err == nil {
+	if _, err := selection.Parse([]*mesh.LabelSelector{{MatchLabels: map[string]string{"?": ""}}}); err == nil {
 		t.Error("an invalid selector is no error")
 	}
 }

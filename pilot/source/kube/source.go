@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	mesh "istio.io/api/mesh/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,7 +34,7 @@ type Options struct {
 	Revision string
 	// Namespace restricts namespaced kinds to one namespace (ISTIO_WATCH_NAMESPACE); empty means all.
 	Namespace string
-	// Selectors choose namespaces by their labels (meshConfig.discoverySelectors); see ParseSelectors.
+	// Selectors choose namespaces by their labels (meshConfig.discoverySelectors); see selection.Parse.
 	Selectors []labels.Selector
 	// Kinds to read; nil means all but those of experimental APIs.
 	Kinds []model.Kind
@@ -85,25 +84,6 @@ func New(opts Options) (*Source, error) {
 		}
 	}
 	return s, nil
-}
-
-// ParseSelectors makes selectors of mesh configuration's discoverySelectors. An error names the one that is invalid.
-func ParseSelectors(given []*mesh.LabelSelector) ([]labels.Selector, error) {
-	var out []labels.Selector
-	for i, g := range given {
-		selector := &metav1.LabelSelector{MatchLabels: g.GetMatchLabels()}
-		for _, e := range g.GetMatchExpressions() {
-			selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
-				Key: e.GetKey(), Operator: metav1.LabelSelectorOperator(e.GetOperator()), Values: e.GetValues(),
-			})
-		}
-		sel, err := metav1.LabelSelectorAsSelector(selector)
-		if err != nil {
-			return nil, fmt.Errorf("discoverySelectors[%d]: %w", i, err)
-		}
-		out = append(out, sel)
-	}
-	return out, nil
 }
 
 // Name returns the cluster's name.

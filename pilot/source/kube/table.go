@@ -62,7 +62,7 @@ func (t *table) row(v any) (row, error) {
 func (t *table) Add(v any) error {
 	r, err := t.row(v)
 	if err == nil {
-		t.hub.put(t.resource.Kind, r)
+		t.hub.put(r)
 	}
 	return err
 }
@@ -76,7 +76,7 @@ func (t *table) Delete(v any) error {
 	if !ok {
 		return fmt.Errorf("reading %s: unexpected type %T", t.resource.Plural, v)
 	}
-	t.hub.remove(t.resource.Kind, model.ObjectKey{Kind: t.resource.Kind, Namespace: o.GetNamespace(), Name: o.GetName()})
+	t.hub.remove(model.ObjectKey{Kind: t.resource.Kind, Namespace: o.GetNamespace(), Name: o.GetName()})
 	return nil
 }
 
