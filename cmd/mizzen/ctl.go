@@ -18,7 +18,7 @@ import (
 // ctlCommand holds the commands for people.
 func ctlCommand(lookup func(string) (string, bool)) *cobra.Command {
 	c := &cobra.Command{Use: "ctl", Short: "Ask what the mesh does, without a control plane that runs"}
-	c.AddCommand(translateCommand(lookup))
+	c.AddCommand(translateCommand(lookup), simulateCommand(lookup))
 	return c
 }
 

@@ -17,6 +17,7 @@ type Plane struct {
 	engine   *xds.Engine
 	push     *model.PushContext
 	settings *model.Settings
+	mesh     *model.Mesh
 	objects  map[model.ObjectKey]*model.Object
 	stop     context.CancelFunc
 }
@@ -30,7 +31,7 @@ func Start(settings *model.Settings, mesh *model.Mesh, objects []*model.Object) 
 	}
 	objects = selection.Objects(objects, settings.Revision, settings.SystemNamespace, selectors)
 	p := &Plane{
-		engine: server.NewEngine(slog.New(slog.DiscardHandler), nil), settings: settings,
+		engine: server.NewEngine(slog.New(slog.DiscardHandler), nil), settings: settings, mesh: mesh,
 		objects: make(map[model.ObjectKey]*model.Object, len(objects)),
 	}
 	events := make([]model.Event, len(objects))
