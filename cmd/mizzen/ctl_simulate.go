@@ -119,7 +119,38 @@ func simulationText(s *offline.Simulation) string {
 		fmt.Fprintf(&b, "sidecar of %s, inbound at %s\n", l.Pod, l.Endpoint)
 		writeLeg(&b, l.Trace)
 	}
+	writeResult(&b, s)
 	return b.String()
+}
+
+// writeResult says in the end what becomes of the request: at each endpoint that it may reach, with its share.
+func writeResult(b *strings.Builder, s *offline.Simulation) {
+	o := s.Outbound.Outcome
+	if o.Kind != simulate.Forwarded {
+		fmt.Fprintf(b, "result: %s\n", o)
+		return
+	}
+	at := map[string]offline.Leg{}
+	for _, l := range s.Inbound {
+		at[l.Endpoint] = l
+	}
+	for _, d := range o.Destinations {
+		if d.Problem != "" {
+			fmt.Fprintf(b, "result: %.4g %% fail: %s\n", d.Weight, d.Problem)
+		}
+		for _, e := range d.Endpoints {
+			if e.Share == 0 {
+				continue
+			}
+			fmt.Fprintf(b, "result: %.4g %% to %s", d.Weight*e.Share/100, e.Address)
+			if l, ok := at[e.Address]; ok && l.Outcome.Kind == simulate.Forwarded {
+				fmt.Fprintf(b, ", which is served by %s", l.Pod)
+			} else if ok {
+				fmt.Fprintf(b, " of %s, %s", l.Pod, l.Outcome)
+			}
+			fmt.Fprintln(b)
+		}
+	}
 }
 
 func writeLeg(b *strings.Builder, t simulate.Trace) {

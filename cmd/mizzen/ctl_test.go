@@ -82,3 +82,71 @@ func TestTranslateErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestSimulateText(t *testing.T) {
+	t.Parallel()
+	stdout, stderr, err := run(t, "ctl", "simulate", "-f", shopDir, "--from", "shop/client", "--to", "http://web/admin/x", "-H", "x-user: jo")
+	if err != nil || stderr != "" {
+		t.Fatalf("%v, stderr %q", err, stderr)
+	}
+	for _, want := range []string{
+		"note: web is 10.96.0.10, Service/shop/web", "sidecar of shop/client, outbound", "(because of VirtualService/shop/web)",
+		"(because of DestinationRule/shop/web, Service/shop/web)", "sidecar of shop/web-1, inbound at 10.1.0.2:8080",
+		"ends mutual TLS with spiffe://cluster.local/ns/shop/sa/client",
+		"result: 90 % to 10.1.0.2:8080 of shop/web-1, denied with status 403 by AuthorizationPolicy/shop/no-admin",
+		"result: 10 % to 10.1.0.3:8080 of shop/web-2, denied with status 403 by AuthorizationPolicy/shop/no-admin",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the output lacks %q:\n%s", want, stdout)
+		}
+	}
+}
+
+func TestSimulateJSON(t *testing.T) {
+	t.Parallel()
+	stdout, _, err := run(t, "ctl", "simulate", "-f", shopDir, "--from", "client", "--to", "http://web/new", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Outbound struct {
+			Steps   []struct{ Stage string }
+			Outcome struct {
+				Kind         string
+				Destinations []struct{ Cluster string }
+			}
+		}
+		Inbound []struct{ Pod string }
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	o := got.Outbound.Outcome
+	if o.Kind != "forwarded" || len(o.Destinations) != 1 || o.Destinations[0].Cluster != "outbound|80|v2|web.shop.svc.cluster.local" {
+		t.Errorf("got %+v", o)
+	}
+	if len(got.Inbound) != 1 || got.Inbound[0].Pod != "shop/web-2" || len(got.Outbound.Steps) == 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestSimulateErrors(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"--from is required":                 {"--to", "http://web/"},
+		"--to is required":                   {"--from", "client"},
+		"there are shop/client, shop/web-1":  {"--from", "nobody", "--to", "http://web/"},
+		"no service has the host \"nobody\"": {"--from", "client", "--to", "http://nobody/"},
+		"want http, https or tcp":            {"--from", "client", "--to", "ftp://web/"},
+		"needs a port":                       {"--from", "client", "--to", "tcp://web"},
+		"want 'name: value'":                 {"--from", "client", "--to", "http://web/", "-H", "x"},
+		"--claims":                           {"--from", "client", "--to", "http://web/", "--claims", "x"},
+		"--address":                          {"--from", "client", "--to", "http://web/", "--address", "x"},
+		"want text or json":                  {"--from", "client", "--to", "http://web/", "-o", "yaml"},
+	} {
+		stdout, _, err := run(t, append([]string{"ctl", "simulate", "-f", shopDir}, args...)...)
+		if err == nil || !strings.Contains(err.Error(), want) || stdout != "" {
+			t.Errorf("%v: error %v, want one with %q", args, err, want)
+		}
+	}
+}

@@ -74,7 +74,7 @@ func (p *Plane) Simulate(c Call) (*Simulation, error) {
 		return nil, err
 	}
 	out.Outbound = Leg{Pod: pod.Namespace + "/" + pod.Name, Trace: simulate.Walk(resources, q)}
-	return out, nil
+	return out, p.inbound(out, q, pod, c.Stock)
 }
 
 // request returns what the application sends.

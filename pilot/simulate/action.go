@@ -76,16 +76,16 @@ func (w *walker) location(route *routev3.Route, r *routev3.RedirectAction) strin
 		host = net.JoinHostPort(host, port)
 	}
 	path := w.q.Path
-	switch p := r.GetPathRewriteSpecifier().(type) {
-	case *routev3.RedirectAction_PathRedirect:
-		path = p.PathRedirect
+	switch { // an empty text is none
+	case r.GetPathRedirect() != "":
+		path = r.GetPathRedirect()
 		if _, query, ok := strings.Cut(w.q.Path, "?"); ok && !strings.Contains(path, "?") {
 			path += "?" + query
 		}
-	case *routev3.RedirectAction_PrefixRewrite:
-		path = w.rewritten(route.GetMatch(), p.PrefixRewrite)
-	case *routev3.RedirectAction_RegexRewrite:
-		path = w.substituted(p.RegexRewrite)
+	case r.GetPrefixRewrite() != "":
+		path = w.rewritten(route.GetMatch(), r.GetPrefixRewrite())
+	case r.GetRegexRewrite() != nil:
+		path = w.substituted(r.GetRegexRewrite())
 	}
 	if r.GetStripQuery() {
 		path, _, _ = strings.Cut(path, "?")
@@ -106,8 +106,8 @@ func (w *walker) rewritten(m *routev3.RouteMatch, with string) string {
 	return with + w.q.Path[min(matched, len(w.q.Path)):]
 }
 
-// group is a reference to a part of an expression's match in RE2's syntax.
-const group = `\\([0-9])`
+// reference is how a substitution names a part of the expression's match, in RE2's syntax.
+const reference = `\\([0-9])`
 
 // substituted replaces every match of an expression in the path.
 func (w *walker) substituted(m *matcherv3.RegexMatchAndSubstitute) string {
@@ -116,7 +116,7 @@ func (w *walker) substituted(m *matcherv3.RegexMatchAndSubstitute) string {
 	if err != nil {
 		return w.q.Path
 	}
-	with := regexp.MustCompile(group).ReplaceAllString(strings.ReplaceAll(m.GetSubstitution(), "$", "$$"), "$${$1}")
+	with := regexp.MustCompile(reference).ReplaceAllString(strings.ReplaceAll(m.GetSubstitution(), "$", "$$"), "$${$1}")
 	return r.ReplaceAllString(bare, with) + w.q.Path[len(bare):]
 }
 

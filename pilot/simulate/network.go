@@ -42,7 +42,9 @@ func (w *walker) network(c *listenerv3.FilterChain) {
 			w.end(Outcome{Kind: Answered, By: f.GetName(), Reason: "direct response"})
 			return
 		default:
-			w.step(StageNetwork, f.GetName(), "taken to let the connection pass", extensionObject(f.GetName())...)
+			if reportable(f.GetName()) {
+				w.step(StageNetwork, f.GetName(), "taken to let the connection pass", extensionObject(f.GetName())...)
+			}
 		}
 	}
 	w.reset("the filter chain has no filter that takes the connection")

@@ -32,8 +32,9 @@ func (w *walker) enforce(s Stage, filter string, rules, shadow *rbacv3.RBAC) boo
 		w.step(s, filter, allowText(rules)+byRule(rules, name), policyObjects(rules, name)...)
 		return true
 	}
-	w.step(s, filter, "denied"+byRule(rules, name), policyObjects(rules, name)...)
-	o := Outcome{Kind: Denied, By: strings.Join(policyObjects(rules, name), ", "), Reason: "no rule allows it"}
+	objects := append(policyObjects(rules, name), extensionObject(filter)...)
+	w.step(s, filter, "denied"+byRule(rules, name), objects...)
+	o := Outcome{Kind: Denied, By: strings.Join(objects, ", "), Reason: "no rule allows it"}
 	if name != "" {
 		o.Reason = "rule " + name
 	}
