@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/mizzen-mesh/mizzen/pilot/offline"
 	"github.com/mizzen-mesh/mizzen/pilot/server"
@@ -27,7 +26,8 @@ type offlineFlags struct {
 	dir, meshConfig, meshNetworks string
 }
 
-func (f *offlineFlags) register(fs *pflag.FlagSet) {
+func (f *offlineFlags) register(c *cobra.Command) {
+	fs := c.Flags()
 	fs.StringVarP(&f.dir, "filename", "f", "", "directory of manifests, as --configDir of mizzen discovery (required)")
 	fs.StringVar(&f.meshConfig, "mesh-config", "", "file of the mesh configuration; empty: defaults")
 	fs.StringVar(&f.meshNetworks, "mesh-networks", "", "file of the mesh networks; empty: none")

@@ -36,7 +36,7 @@ func simulateCommand(lookup func(string) (string, bool)) *cobra.Command {
 		},
 	}
 	fs := c.Flags()
-	f.register(fs)
+	f.register(c)
 	fs.StringVar(&f.from, "from", "", "the calling pod: POD, POD.NAMESPACE or NAMESPACE/POD (required)")
 	fs.StringVar(&f.to, "to", "", "http, https or tcp URL of the destination (required)")
 	fs.StringVarP(&f.method, "request", "X", "GET", "HTTP method")

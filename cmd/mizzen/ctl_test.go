@@ -150,3 +150,19 @@ func TestSimulateErrors(t *testing.T) {
 		}
 	}
 }
+
+// The page shows what the command prints.
+func TestDocumentedOutput(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/offline.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, _, err := run(t, "ctl", "simulate", "-f", shopDir, "--from", "shop/client", "--to", "http://web/new/internal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "--to http://web/new/internal\n"+stdout+"```\n") {
+		t.Errorf("docs/offline.md shows another output than this:\n%s", stdout)
+	}
+}

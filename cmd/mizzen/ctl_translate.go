@@ -41,7 +41,7 @@ func translateCommand(lookup func(string) (string, bool)) *cobra.Command {
 		},
 	}
 	fs := c.Flags()
-	f.register(fs)
+	f.register(c)
 	fs.StringVar(&f.proxy, "proxy", "", "file of the proxy's xDS node in JSON, as in a bootstrap (required)")
 	fs.StringVarP(&f.output, "output", "o", outputYAML, "json, yaml or envoy-bootstrap")
 	fs.StringArrayVar(&f.targets, "target", nil, "for a gRPC library: what it dials (host:port) or serves; may be repeated; none: every service")
