@@ -2,7 +2,8 @@ package simulate
 
 import (
 	"fmt"
-	"path"
+	"regexp"
+	"strconv"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -38,6 +39,9 @@ func (w *walker) http(m *hcmv3.HttpConnectionManager) {
 	if m.GetNormalizePath().GetValue() {
 		w.q.Path = normalized(w.q.Path)
 	}
+	if m.GetMergeSlashes() {
+		w.q.Path = merged(w.q.Path)
+	}
 	if m.GetStripAnyHostPort() {
 		w.q.Host = withoutPort(w.q.Host)
 	}
@@ -54,17 +58,55 @@ func (w *walker) http(m *hcmv3.HttpConnectionManager) {
 	w.reset("the HTTP filter chain has no router")
 }
 
-// normalized removes dot segments, as the proxy does before it looks at a path.
+// escape is an escaped character.
+const escape = `%[0-9a-fA-F]{2}`
+
+// normalized is the path as the proxy makes it before it looks at it (RFC 3986 §6.2.2): what needs no escape is not
+// escaped, dot segments are gone. Empty segments stay.
 func normalized(p string) string {
+	bare, rest := p, ""
+	if i := strings.IndexAny(p, "?#"); i >= 0 {
+		bare, rest = p[:i], p[i:]
+	}
+	segments := strings.Split(strings.TrimPrefix(regexp.MustCompile(escape).ReplaceAllStringFunc(bare, unescaped), "/"), "/")
+	out := make([]string, 0, len(segments))
+	for i, s := range segments {
+		last := i == len(segments)-1
+		switch s {
+		case ".", "..":
+			if s == ".." && len(out) > 0 {
+				out = out[:len(out)-1]
+			}
+			if last {
+				out = append(out, "")
+			}
+		default:
+			out = append(out, s)
+		}
+	}
+	return "/" + strings.Join(out, "/") + rest
+}
+
+// unescaped returns the character that an escape stands for if it needs none.
+func unescaped(s string) string {
+	n, err := strconv.ParseUint(s[1:], 16, 8)
+	c := byte(n)
+	if err == nil && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0) {
+		return string(c)
+	}
+	return s
+}
+
+// merged is a path without empty segments.
+func merged(p string) string {
 	bare, query, has := strings.Cut(p, "?")
-	clean := path.Clean("/" + bare)
-	if strings.HasSuffix(bare, "/") && clean != "/" {
-		clean += "/"
+	for strings.Contains(bare, "//") {
+		bare = strings.ReplaceAll(bare, "//", "/")
 	}
 	if has {
-		clean += "?" + query
+		bare += "?" + query
 	}
-	return clean
+	return bare
 }
 
 // route finds the virtual host and the route. Nothing is decided yet if there is none: filters may deny the request
