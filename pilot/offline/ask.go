@@ -59,7 +59,7 @@ func (p *Plane) Ask(node *corev3.Node, s Subscription) (Resources, error) {
 	}
 	defer a.client.Close()
 	for _, t := range s.Types {
-		if whole(t) && len(s.Names[t]) == 0 && !(s.Routed && t == translate.ClusterType) {
+		if whole(t) && len(s.Names[t]) == 0 && (!s.Routed || t != translate.ClusterType) {
 			a.client.Use(t)
 		} else {
 			a.demand(t, s.Names[t])

@@ -80,7 +80,7 @@ func (p *Plane) sorted(k model.Kind) []*model.Object {
 			out = append(out, o)
 		}
 	}
-	slices.SortFunc(out, func(a, b *model.Object) int { return a.ObjectKey.Compare(b.ObjectKey) })
+	slices.SortFunc(out, func(a, b *model.Object) int { return a.Compare(b.ObjectKey) })
 	return out
 }
 

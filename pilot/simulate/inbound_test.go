@@ -33,7 +33,8 @@ func TestMutualTLSModes(t *testing.T) {
 		},
 		{
 			"the other port", object("PeerAuthentication", "web", "{selector: {matchLabels: {app: web}}, mtls: {mode: STRICT}, portLevelMtls: {8080: {mode: PERMISSIVE}}}") + plain,
-			offline.Call{To: "tcp://web:9000"}, "10.1.0.2:9000=50 10.1.0.3:9000=50 | 10.1.0.2 reset | 10.1.0.3 reset",
+			offline.Call{To: "tcp://web:9000"},
+			"10.1.0.2:9000=50 10.1.0.3:9000=50 | 10.1.0.2 reset | 10.1.0.3 reset",
 		},
 		{"strict, TCP", mode("STRICT"), offline.Call{To: "tcp://web:9000"}, "10.1.0.2:9000=50 10.1.0.3:9000=50"},
 		{"strict, the application's TLS", mode("STRICT"), offline.Call{To: "https://web/"}, "10.1.0.2:8443=50 10.1.0.3:8443=50"},
@@ -70,7 +71,8 @@ func TestAuthorization(t *testing.T) {
 			call, both,
 		},
 		{
-			"TCP by port", policy("port", "action: DENY, rules: [{to: [{operation: {ports: ['9000']}}]}]"), offline.Call{To: "tcp://web:9000"},
+			"TCP by port", policy("port", "action: DENY, rules: [{to: [{operation: {ports: ['9000']}}]}]"),
+			offline.Call{To: "tcp://web:9000"},
 			"10.1.0.2:9000=50 10.1.0.3:9000=50 | 10.1.0.2 denied by AuthorizationPolicy/shop/port | 10.1.0.3 denied by AuthorizationPolicy/shop/port",
 		},
 		{"of another workload", object("AuthorizationPolicy", "client", "{selector: {matchLabels: {app: client}}, action: DENY, rules: [{}]}"), call, both},

@@ -101,7 +101,8 @@ func TestAnswersOfTheProxy(t *testing.T) {
 		{"abort of some", http("{fault: {abort: {httpStatus: 555, percentage: {value: 50}}}, route: " + to("v1") + "}"), offline.Call{To: "http://web/"}, v1},
 		{
 			"preflight", http("{corsPolicy: {allowOrigins: [{exact: 'https://a.example.com'}]}, route: " + to("v1") + "}"),
-			offline.Call{To: "http://web/", Method: "OPTIONS", Headers: map[string]string{"origin": "https://a.example.com", "access-control-request-method": "GET"}}, "answered 200",
+			offline.Call{To: "http://web/", Method: "OPTIONS", Headers: map[string]string{"origin": "https://a.example.com", "access-control-request-method": "GET"}},
+			"answered 200",
 		},
 	})
 }

@@ -104,7 +104,7 @@ func texts(v any) []string {
 
 // metadataMatches evaluates a matcher of what filters have left, whatever its inversion.
 func (w *walker) metadataMatches(m *matcherv3.MetadataMatcher) bool {
-	var v any = w.metadata[m.GetFilter()]
+	v := w.metadata[m.GetFilter()]
 	for _, p := range m.GetPath() {
 		o, ok := v.(map[string]any)
 		if !ok {
