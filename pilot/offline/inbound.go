@@ -21,11 +21,15 @@ func (p *Plane) inbound(s *Simulation, q simulate.Request, caller *corev1.Pod, s
 				continue
 			}
 			pod := p.podAt(to.Addr().String())
-			if pod == nil || !HasSidecar(pod) || slices.ContainsFunc(s.Inbound, func(l Leg) bool { return l.Endpoint == e.Address }) {
+			if pod == nil || slices.ContainsFunc(s.Inbound, func(l Leg) bool { return l.Endpoint == e.Address }) {
+				continue
+			}
+			if !HasSidecar(pod) {
+				s.note(fmt.Sprintf("the manifest of pod %s/%s has no sidecar; its application gets the request", pod.Namespace, pod.Name))
 				continue
 			}
 			if len(s.Inbound) == maxInbound {
-				s.Notes = append(s.Notes, fmt.Sprintf("more than %d endpoints; the sidecars of the others are not walked", maxInbound))
+				s.note(fmt.Sprintf("more than %d endpoints; the sidecars of the others are not walked", maxInbound))
 				return nil
 			}
 			name := pod.Namespace + "/" + pod.Name
@@ -40,6 +44,13 @@ func (p *Plane) inbound(s *Simulation, q simulate.Request, caller *corev1.Pod, s
 		}
 	}
 	return nil
+}
+
+// note says something once.
+func (s *Simulation) note(text string) {
+	if !slices.Contains(s.Notes, text) {
+		s.Notes = append(s.Notes, text)
+	}
 }
 
 // arriving returns the request as it comes to an endpoint: sent is what the application's proxy got, left what left it.

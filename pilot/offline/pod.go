@@ -84,11 +84,20 @@ func (p *Plane) sorted(k model.Kind) []*model.Object {
 	return out
 }
 
-// HasSidecar tells whether a pod's manifest is one that an injector has been at.
+// HasSidecar tells whether a pod's manifest is one that an injector has given a sidecar. Gateways have a proxy of their
+// own, which is none.
 func HasSidecar(pod *corev1.Pod) bool {
+	if isGateway(pod) {
+		return false
+	}
 	is := func(c corev1.Container) bool { return c.Name == proxyContainer }
 	return slices.ContainsFunc(pod.Spec.Containers, is) || slices.ContainsFunc(pod.Spec.InitContainers, is) ||
 		pod.Annotations[statusNote] != "" || pod.Labels[tlsModeLabel] == "istio"
+}
+
+// isGateway tells whether a pod's proxy stands for itself: nothing else runs there.
+func isGateway(pod *corev1.Pod) bool {
+	return len(pod.Spec.Containers) == 1 && pod.Spec.Containers[0].Name == proxyContainer
 }
 
 // NodeOf returns the node that the sidecar of a pod states, as the injector and the agent write it.

@@ -59,6 +59,9 @@ func (p *Plane) Simulate(c Call) (*Simulation, error) {
 		return nil, err
 	}
 	out := &Simulation{}
+	if isGateway(pod) {
+		return nil, fmt.Errorf("pod %s/%s is a gateway: only sidecars are walked", pod.Namespace, pod.Name)
+	}
 	if !HasSidecar(pod) {
 		out.Notes = append(out.Notes, fmt.Sprintf("the manifest of pod %s/%s has no sidecar; walked as if it had one", pod.Namespace, pod.Name))
 	}
