@@ -115,8 +115,8 @@ func (c *Context) Delta() bool { c.use(PropDelta); return c.view.proxy.Delta }
 func (c *Context) Verified() bool { c.use(PropVerified); return c.view.proxy.Verified }
 
 // HasCertificate tells whether the proxy can take part in mutual TLS: always in the Istio profile, whose agent sees to it;
-// a stock Envoy's workload says so by the label security.istio.io/tlsMode, since one without an agent would refuse every
-// resource that names the agent's cluster.
+// the workload of a stock Envoy or of a gRPC library says so by the label security.istio.io/tlsMode, since one without an
+// agent would refuse every resource that names the agent's cluster or its certificates.
 func (c *Context) HasCertificate() bool { c.use(PropCertificate); return c.view.certified }
 
 // Version returns the proxy's Istio version.

@@ -42,7 +42,7 @@ func Of(r *model.Reader, p *Proxy) *View {
 	v.setLocality(p, w, labels)
 	v.family = familyOf(p.IPs)
 	v.telemetry = pick(labels, telemetryLabels())
-	v.certified = p.Profile != StockProfile || labels[labelTLSMode] == "istio"
+	v.certified = p.Profile != StockProfile && p.Generator != GRPC || labels[labelTLSMode] == "istio"
 	tested := r.TestedLabels()
 	v.labels = make(map[string]string, len(tested))
 	for k := range tested {

@@ -15,12 +15,6 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
-// A workload with this label and value has certificates.
-const (
-	labelTLSMode = "security.istio.io/tlsMode"
-	tlsModeMesh  = "istio"
-)
-
 // ServerSlot returns the listeners of servers, by the address they listen at. It stands apart from the clients' because
 // they depend on the workload.
 func ServerSlot() *translate.Slot {
@@ -70,7 +64,7 @@ func secured(c *view.Context, port uint32) bool {
 	case model.MTLSStrict:
 		return true
 	case model.MTLSPermissive:
-		return c.Labels()[labelTLSMode] == tlsModeMesh
+		return c.HasCertificate()
 	}
 	return false
 }
