@@ -23,6 +23,7 @@ func rareVariables() []Variable {
 		raw("PILOT_DNS_CARES_UDP_MAX_QUERIES", "100", "queries of one UDP socket of a proxy's resolver"),
 		raw("PILOT_DNS_JITTER_DURATION", "100ms", "spread of repeated name resolutions"),
 		raw("PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN", "true", "virtual hosts match names with a final dot"),
+		raw("PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS", "false", "several providers may decide about the requests of one workload"),
 		raw("PILOT_MX_ADDITIONAL_LABELS", "", "labels that proxies tell each other besides the usual ones"),
 		raw("PILOT_PERSISTENT_SESSION_HEADER_LABEL", "istio.io/persistent-session-header", "label that asks for sessions by header"),
 		raw("PILOT_PERSISTENT_SESSION_LABEL", "istio.io/persistent-session", "label that asks for sessions by cookie"),

@@ -2,11 +2,12 @@ package cases
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,6 +47,8 @@ type acceptance struct {
 	Env      map[string]string `json:"env"`
 	// Objects are manifests, a template of the functions of macros. Each object is younger than the one before.
 	Objects string `json:"objects"`
+	// Edit are manifests that come later, new ones or in place of others; Changes say what becomes of them.
+	Edit string `json:"edit"`
 	ask
 	// Also are further proxies.
 	Also []ask `json:"also"`
@@ -62,6 +65,8 @@ type ask struct {
 	Verified bool `json:"verified"`
 	// Expect are the claims, one a line; see claim.
 	Expect string `json:"expect"`
+	// Changes are all the resources, TYPE/NAME, that the edit makes, changes or takes away.
+	Changes []string `json:"changes"`
 }
 
 func readList(t *testing.T, path string) *list {
@@ -107,14 +112,14 @@ func TestCases(t *testing.T) {
 
 func (c *acceptance) run(t *testing.T) {
 	t.Helper()
-	plane, err := c.start()
-	if err != nil {
-		t.Fatal(err)
+	plane := c.start(t, false)
+	var edited *offline.Plane
+	if c.Edit != "" {
+		edited = c.start(t, true)
 	}
-	t.Cleanup(plane.Stop)
 	for _, a := range append([]ask{c.ask}, c.Also...) {
 		claims := claimsOf(t, a.Expect)
-		if len(claims) == 0 {
+		if len(claims) == 0 && (edited == nil || a.Changes == nil) {
 			t.Fatal("a case that claims nothing")
 		}
 		got := a.get(t, plane)
@@ -123,31 +128,76 @@ func (c *acceptance) run(t *testing.T) {
 				t.Errorf("%s\n  %s", k.text, why)
 			}
 		}
+		if edited == nil {
+			continue
+		}
+		if changed := differences(got, a.get(t, edited)); !slices.Equal(changed, a.Changes) {
+			t.Errorf("%s.%s: %q change, want %q", a.Node.Name, a.Node.Namespace, changed, a.Changes)
+		}
 	}
 }
 
+// differences returns what is not the same in both, sorted.
+func differences(x, y map[string]map[string]any) []string {
+	out := []string{}
+	for kind := range x {
+		all := maps.Clone(x[kind])
+		maps.Copy(all, y[kind])
+		for name := range all {
+			if !reflect.DeepEqual(x[kind][name], y[kind][name]) {
+				out = append(out, kind+"/"+name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // start starts a control plane on the case's input.
-func (c *acceptance) start() (*offline.Plane, error) {
+func (c *acceptance) start(t *testing.T, edited bool) *offline.Plane {
+	t.Helper()
 	settings, errs := server.ParseSettings(func(k string) (string, bool) { v, ok := c.Env[k]; return v, ok })
 	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		t.Fatal(errs)
 	}
-	text, err := expand(c.Objects)
-	if err != nil {
-		return nil, err
-	}
-	objects, problems := file.Decode("objects", text)
-	for _, p := range problems {
-		return nil, fmt.Errorf("objects:%d: %s\n%s", p.Line, p.Message, text)
-	}
-	for i, o := range objects {
-		o.Created = time.Unix(int64(i)+1, 0)
+	objects := decode(t, c.Objects, nil)
+	if edited {
+		objects = decode(t, c.Edit, objects)
 	}
 	mesh, err := c.mesh()
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
-	return offline.Start(settings, mesh, objects)
+	plane, err := offline.Start(settings, mesh, objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(plane.Stop)
+	return plane
+}
+
+// decode reads manifests, which come after others or in place of them.
+func decode(t *testing.T, manifests string, before []*model.Object) []*model.Object {
+	t.Helper()
+	text, err := expand(manifests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, problems := file.Decode("objects", text)
+	for _, p := range problems {
+		t.Fatalf("objects:%d: %s\n%s", p.Line, p.Message, text)
+	}
+	out := slices.Clone(before)
+	for _, o := range objects {
+		same := slices.IndexFunc(before, func(x *model.Object) bool { return x.ObjectKey == o.ObjectKey })
+		if same >= 0 {
+			o.Created, out[same] = before[same].Created, o
+			continue
+		}
+		o.Created = time.Unix(int64(len(out))+1, 0)
+		out = append(out, o)
+	}
+	return out
 }
 
 func (c *acceptance) mesh() (*model.Mesh, error) {

@@ -28,9 +28,13 @@ func expand(text string) ([]byte, error) {
 		"app": func(name, vip, ports, ips string) string {
 			return service(name, vip, ports) + pods(name, ports, ips, ", security.istio.io/tlsMode: istio")
 		},
-		"plain": func(name, vip, ports, ips string) string { return service(name, vip, ports) + pods(name, ports, ips, "") },
-		"svc":   service,
-		"pods":  func(name, ports, ips string) string { return pods(name, ports, ips, ", security.istio.io/tlsMode: istio") },
+		"plain": func(name, vip, ports, ips string) string {
+			return service(name, vip, ports) + pods(name, ports, ips, "")
+		},
+		"svc": service,
+		"pods": func(name, ports, ips string) string {
+			return pods(name, ports, ips, ", security.istio.io/tlsMode: istio")
+		},
 		"node": func(name, region, zone string) string {
 			return fmt.Sprintf("---\napiVersion: v1\nkind: Node\nmetadata: {name: %s, labels: {topology.kubernetes.io/region: %s, topology.kubernetes.io/zone: %s}}\n", name, region, zone)
 		},

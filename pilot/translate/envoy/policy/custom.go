@@ -37,6 +37,8 @@ const (
 	badSuffix = "-deny-due-to-bad-CUSTOM-action"
 	// authzTimeout is how long a decision may take unless the provider says otherwise.
 	authzTimeout = 600 * time.Second
+	// severalProviders is the setting that lets several providers decide about one workload.
+	severalProviders = "PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS"
 )
 
 type (
@@ -96,46 +98,68 @@ func (s *Set) known(service string, port uint32) bool {
 	return n == 1 && port >= 1 && port <= 65535
 }
 
-// customHTTP returns the filters by which another service decides about requests.
-func (s *Set) customHTTP() []*hcmv3.HttpFilter {
-	policies := s.byAction[security.AuthorizationPolicy_CUSTOM]
-	if len(policies) == 0 {
-		return nil
-	}
-	add := s.filters.HTTPFilter
-	x := s.customProvider(policies)
-	made := s.customRules(policies, x, false)
-	if x.bad() {
-		return []*hcmv3.HttpFilter{add(nameHTTP, &httprbacv3.RBAC{Rules: made})}
-	}
-	return []*hcmv3.HttpFilter{
-		add(nameHTTP, &httprbacv3.RBAC{ShadowRules: made, ShadowRulesStatPrefix: customShadow}),
-		add(nameHTTPAuthz, x.httpFilter()),
-	}
+// group is CUSTOM policies that one provider decides about.
+type group struct {
+	custom
+	policies []rules
 }
 
-// customTCP returns the filters by which another service decides about connections. An HTTP service cannot.
-func (s *Set) customTCP() []*listenerv3.Filter {
+// groups returns the CUSTOM policies by provider, sorted by its name. Unless several may decide about one workload they
+// are one group, without a provider if they name more than one.
+func (s *Set) groups() []group {
 	policies := s.byAction[security.AuthorizationPolicy_CUSTOM]
 	if len(policies) == 0 {
 		return nil
 	}
+	if several, err := strconv.ParseBool(s.c.Settings().Raw[severalProviders]); err != nil || !several {
+		return []group{{s.customProvider(policies), policies}}
+	}
+	byName := map[string][]rules{}
+	for _, p := range policies {
+		name := p.spec.GetProvider().GetName()
+		byName[name] = append(byName[name], p)
+	}
+	var out []group
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out = append(out, group{s.customProvider(byName[name]), byName[name]})
+	}
+	return out
+}
+
+// customHTTP returns the filters by which other services decide about requests.
+func (s *Set) customHTTP() []*hcmv3.HttpFilter {
+	add := s.filters.HTTPFilter
+	var out []*hcmv3.HttpFilter
+	for _, g := range s.groups() {
+		made := s.customRules(g.policies, g.custom, false)
+		if g.bad() {
+			out = append(out, add(nameHTTP, &httprbacv3.RBAC{Rules: made}))
+			continue
+		}
+		out = append(out, add(nameHTTP, &httprbacv3.RBAC{ShadowRules: made, ShadowRulesStatPrefix: customShadow}), add(nameHTTPAuthz, g.httpFilter()))
+	}
+	return out
+}
+
+// customTCP returns the filters by which other services decide about connections. An HTTP service cannot.
+func (s *Set) customTCP() []*listenerv3.Filter {
 	add := s.filters.NetworkFilter
-	x := s.customProvider(policies)
-	made := s.customRules(policies, x, true)
-	switch {
-	case x.bad():
-		return []*listenerv3.Filter{add(nameTCP, &tcprbacv3.RBAC{Rules: made, StatPrefix: tcpStatPrefix})}
-	case x.grpc == nil:
-		return nil
+	var out []*listenerv3.Filter
+	for _, g := range s.groups() {
+		made := s.customRules(g.policies, g.custom, true)
+		switch {
+		case g.bad():
+			out = append(out, add(nameTCP, &tcprbacv3.RBAC{Rules: made, StatPrefix: tcpStatPrefix}))
+		case g.grpc != nil:
+			out = append(out,
+				add(nameTCP, &tcprbacv3.RBAC{ShadowRules: made, ShadowRulesStatPrefix: customShadow, StatPrefix: tcpStatPrefix}),
+				add(nameTCPAuthz, &tcpauthzv3.ExtAuthz{
+					StatPrefix: tcpStatPrefix, GrpcService: g.service(), FailureModeAllow: g.grpc.GetFailOpen(),
+					TransportApiVersion: corev3.ApiVersion_V3, FilterEnabledMetadata: g.enabled(nameTCP),
+				}))
+		}
 	}
-	return []*listenerv3.Filter{
-		add(nameTCP, &tcprbacv3.RBAC{ShadowRules: made, ShadowRulesStatPrefix: customShadow, StatPrefix: tcpStatPrefix}),
-		add(nameTCPAuthz, &tcpauthzv3.ExtAuthz{
-			StatPrefix: tcpStatPrefix, GrpcService: x.service(), FailureModeAllow: x.grpc.GetFailOpen(),
-			TransportApiVersion: corev3.ApiVersion_V3, FilterEnabledMetadata: x.enabled(nameTCP),
-		}),
-	}
+	return out
 }
 
 // customRules are the policies as Envoy evaluates them: what one matches is up to the provider. Dry-run policies are
