@@ -47,6 +47,8 @@ type acceptance struct {
 	Env      map[string]string `json:"env"`
 	// Objects are manifests, a template of the functions of macros. Each object is younger than the one before.
 	Objects string `json:"objects"`
+	// Envoy says that a real one shall look at what the first proxy gets.
+	Envoy bool `json:"envoy"`
 	// Edit are manifests that come later, new ones or in place of others; Changes say what becomes of them.
 	Edit string `json:"edit"`
 	ask

@@ -163,8 +163,8 @@ func (p proxy) node() (*corev3.Node, error) {
 	}
 	first, _, _ := strings.Cut(ip, ",")
 	n := map[string]any{
-		"id":       fmt.Sprintf("%s~%s~%s.%s~%s.svc.cluster.local", or(p.Kind, "sidecar"), first, name, namespace, namespace),
-		"metadata": meta, "locality": map[string]any{"region": or(p.Region, "r1"), "zone": or(p.Zone, "z1")},
+		"id":      fmt.Sprintf("%s~%s~%s.%s~%s.svc.cluster.local", or(p.Kind, "sidecar"), first, name, namespace, namespace),
+		"cluster": app + "." + namespace, "metadata": meta, "locality": map[string]any{"region": or(p.Region, "r1"), "zone": or(p.Zone, "z1")},
 	}
 	if p.Stock {
 		n["extensions"] = []any{map[string]any{"name": "envoy.filters.http.router"}}

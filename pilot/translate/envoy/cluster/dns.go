@@ -14,7 +14,7 @@ import (
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/endpoint"
-	"github.com/mizzen-mesh/mizzen/pilot/view"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/forward"
 )
 
 // What the environment variables of the same meaning default to.
@@ -38,7 +38,7 @@ func (j *job) dns(cl *clusterv3.Cluster, t *target) bool {
 		assignment.Endpoints = assignment.Endpoints[:1]
 		assignment.Endpoints[0].LbEndpoints = assignment.Endpoints[0].GetLbEndpoints()[:1]
 	}
-	family := j.lookupFamily(t.service)
+	family := forward.LookupFamily(j.c, t.service)
 	if j.c.Stock() {
 		j.stockDNS(cl, one, family)
 		return true
@@ -77,25 +77,6 @@ func (j *job) stockDNS(cl *clusterv3.Cluster, one bool, family clusterv3.Cluster
 // hasNames tells whether there is any name to resolve, for clusters that do not resolve it.
 func (j *job) hasNames(t *target) bool {
 	return len(j.c.Endpoints(t.service.ServiceKey).All) > 0
-}
-
-// lookupFamily says which addresses the proxy can use.
-func (j *job) lookupFamily(s *model.Service) clusterv3.Cluster_DnsLookupFamily {
-	if s.ConnectStrategyRace {
-		return clusterv3.Cluster_ALL
-	}
-	switch j.c.Family() {
-	case view.IPv6:
-		if j.set.Raw["ISTIO_ENABLE_IPV4_OUTBOUND_LISTENER_FOR_IPV6_CLUSTERS"] == "true" {
-			return clusterv3.Cluster_ALL
-		}
-		return clusterv3.Cluster_V6_ONLY
-	case view.DualStack:
-		if j.set.DualStack {
-			return clusterv3.Cluster_ALL
-		}
-	}
-	return clusterv3.Cluster_V4_ONLY
 }
 
 func (j *job) refreshRate() *durationpb.Duration {

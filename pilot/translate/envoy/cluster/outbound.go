@@ -7,6 +7,7 @@ import (
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/forward"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
@@ -53,7 +54,7 @@ func outboundUnits(c *view.Context) []any {
 	units = append(units, fixedUnit(traffic.BlackHole))
 	if c.Type() == view.Sidecar {
 		units = append(units, fixedUnit(traffic.Passthrough))
-		if dynamicDNSPolicy(c.Mesh()) != nil {
+		if forward.AnyPolicy(c) != nil {
 			units = append(units, fixedUnit(traffic.DynamicDNS))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	cachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	casev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/header_formatters/preserve_case/v3"
 	uuidv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/request_id/uuid/v3"
@@ -26,6 +27,8 @@ type HTTP struct {
 	Route     *routev3.RouteConfiguration
 	// Protocol is that of the service port that made the chain.
 	Protocol model.Protocol
+	// Forward is the DNS cache of a service whose names are resolved at request time.
+	Forward *cachev3.DnsCacheConfig
 	// AbsoluteURL is set on HTTP proxy listeners.
 	AbsoluteURL bool
 	// Policy are the filters that authenticate and authorize requests; inbound only.

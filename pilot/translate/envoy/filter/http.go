@@ -1,7 +1,9 @@
 package filter
 
 import (
+	cachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
+	forwardv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	grpcstatsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_stats/v3"
 	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
@@ -17,6 +19,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/forward"
 )
 
 // HTTPFilter returns an HTTP filter with its configuration.
@@ -62,9 +65,28 @@ func (s *Set) httpFilters(o HTTP) []*hcmv3.HttpFilter {
 	if o.Direction == Outbound && s.c.Settings().EnablePersistentSessionFilter {
 		add(nameSession, &sessionv3.StatefulSession{})
 	}
+	if o.Direction == Outbound {
+		for _, cache := range s.forwarded(o) {
+			add(nameForward, &forwardv3.FilterConfig{
+				ImplementationSpecifier: &forwardv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: cache},
+			})
+		}
+	}
 	add(nameRouter, &routerv3.Router{
 		SuppressEnvoyHeaders: s.ProxyConfig().GetProxyHeaders().GetEnvoyDebugHeaders().GetDisabled().GetValue(),
 	})
+	return out
+}
+
+// forwarded are the DNS caches that a chain's requests may be resolved by. A filter leaves the requests for others alone.
+func (s *Set) forwarded(o HTTP) []*cachev3.DnsCacheConfig {
+	var out []*cachev3.DnsCacheConfig
+	if o.Forward != nil {
+		out = append(out, o.Forward)
+	}
+	if forward.AnyPolicy(s.c) != nil {
+		out = append(out, forward.AnyCache(s.c))
+	}
 	return out
 }
 

@@ -14,6 +14,8 @@ const (
 	nameGRPCStats  = "envoy.filters.http.grpc_stats"
 	nameFault      = "envoy.filters.http.fault"
 	nameCORS       = "envoy.filters.http.cors"
+	nameForward    = "envoy.filters.http.dynamic_forward_proxy"
+	nameForwardSNI = "envoy.extensions.filters.network.sni_dynamic_forward_proxy"
 	nameSession    = "envoy.filters.http.stateful_session"
 	nameRouter     = "envoy.filters.http.router"
 	nameFileLog    = "envoy.access_loggers.file"

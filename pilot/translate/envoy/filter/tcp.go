@@ -5,8 +5,10 @@ import (
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	cachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
 	mongov3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/mongo_proxy/v3"
 	redisv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/redis_proxy/v3"
+	snidynv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -40,6 +42,9 @@ type TCP struct {
 	MaxDuration  *durationpb.Duration
 	HashSourceIP bool
 	Tunnel       *tcpv3.TcpProxy_TunnelingConfig
+	// Forward is the DNS cache of a service whose names are resolved when they are asked for, at port ForwardPort.
+	Forward     *cachev3.DnsCacheConfig
+	ForwardPort uint32
 	// Port is the listener's port as users know it, by which plugins are selected.
 	Port uint32
 	// Policy are the filters that authorize connections; inbound only.
@@ -90,6 +95,11 @@ func (s *Set) Connection(o TCP) []*listenerv3.Filter {
 	out = append(out, added.Rest...)
 	for _, m := range s.stats(o.Direction) {
 		out = append(out, s.NetworkFilter(nameStats, m))
+	}
+	if o.Forward != nil {
+		out = append(out, s.NetworkFilter(nameForwardSNI, &snidynv3.FilterConfig{
+			DnsCacheConfig: o.Forward, PortSpecifier: &snidynv3.FilterConfig_PortValue{PortValue: o.ForwardPort},
+		}))
 	}
 	return append(out, s.proxyFilters(o)...)
 }

@@ -41,6 +41,7 @@ type chain struct {
 	transport string
 	filters   []*listenerv3.Filter
 	metadata  *corev3.Metadata
+	forwarded bool // the server name says where to, whatever it is
 }
 
 // normalize sorts and masks what the chain matches. Matching everything is matching nothing in particular. It reports

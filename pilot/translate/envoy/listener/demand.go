@@ -32,8 +32,10 @@ type demand struct {
 	http   bool // contributes an HTTP chain
 	tcp    bool // contributes TCP chains
 	// sni tells that only the server name tells the service apart.
-	sni   bool
-	cidrs []string
+	sni bool
+	// forward tells that the service's names are resolved when they are asked for.
+	forward bool
+	cidrs   []string
 	// rules are the virtual services, "namespace/name", whose TCP or TLS routes may apply, in order of precedence.
 	rules []string
 }
@@ -50,7 +52,7 @@ func (d *demand) encode(b *strings.Builder) {
 		b.WriteString(sepDemand)
 	}
 	flags := byte('0')
-	for i, f := range [...]bool{d.http, d.tcp, d.sni} {
+	for i, f := range [...]bool{d.http, d.tcp, d.sni, d.forward} {
 		if f {
 			flags |= 1 << i
 		}
@@ -82,7 +84,7 @@ func decodeDemands(text string) []demand {
 		out = append(out, demand{
 			service: model.ServiceKey{Namespace: f[1], Host: f[2]}, port: uint32(port), name: f[4],
 			protocol: model.Protocol(f[5]), target: uint32(target), cidrs: items(f[7]), rules: items(f[8]),
-			http: flags&1 != 0, tcp: flags&2 != 0, sni: flags&4 != 0,
+			http: flags&1 != 0, tcp: flags&2 != 0, sni: flags&4 != 0, forward: flags&8 != 0,
 		})
 	}
 	return out

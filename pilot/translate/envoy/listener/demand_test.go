@@ -21,7 +21,8 @@ func TestDemandsReadBack(t *testing.T) {
 			port:    rapid.Uint32Max(65535).Draw(t, "port"), name: word.Draw(t, "name"),
 			protocol: model.Protocol(word.Draw(t, "protocol")), target: rapid.Uint32Max(65535).Draw(t, "target"),
 			http: rapid.Bool().Draw(t, "http"), tcp: rapid.Bool().Draw(t, "tcp"), sni: rapid.Bool().Draw(t, "sni"),
-			cidrs: rapid.SliceOfN(item, 1, 3).Draw(t, "cidrs"), rules: rapid.SliceOfN(item, 1, 3).Draw(t, "rules"),
+			forward: rapid.Bool().Draw(t, "forward"),
+			cidrs:   rapid.SliceOfN(item, 1, 3).Draw(t, "cidrs"), rules: rapid.SliceOfN(item, 1, 3).Draw(t, "rules"),
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/forward"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
@@ -66,7 +67,7 @@ func (u *unitMaker) add(l *view.EgressListener, s *view.ScopedService, p *model.
 	if s.Resolution == model.Alias || p.Protocol == model.UDP {
 		return
 	}
-	d := demand{service: s.ServiceKey, port: p.Number, name: p.Name, protocol: p.Protocol, target: targetOf(s, p)}
+	d := demand{service: s.ServiceKey, port: p.Number, name: p.Name, protocol: p.Protocol, target: targetOf(s, p), forward: forward.Serves(s.Service, p.Protocol)}
 	kind := classOf(p.Protocol)
 	d.http, d.tcp = kind != classTCP, kind != classHTTP
 	if d.tcp {

@@ -7,11 +7,14 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	cachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/filter"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/forward"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/route"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
@@ -79,7 +82,12 @@ func (b *portBuilder) http(d *demand) {
 	case auto && !b.wildcard():
 		name = d.service.Host + ":" + name
 	}
+	var cache *cachev3.DnsCacheConfig
+	if d.forward {
+		cache = b.cache(d)
+	}
 	c.filters = b.filters.Requests(filter.HTTP{
+		Forward:    cache,
 		Direction:  filter.Outbound,
 		Port:       b.unit.port,
 		StatPrefix: "outbound_" + listenerName(b.binds[0], b.unit.port) + ";",
@@ -87,6 +95,14 @@ func (b *portBuilder) http(d *demand) {
 		Protocol:   d.protocol,
 	})
 	b.chains.add(c)
+}
+
+// cache returns the DNS cache of a service whose names are resolved when they are asked for.
+func (b *portBuilder) cache(d *demand) *cachev3.DnsCacheConfig {
+	if s := b.c.Service(d.service); s != nil {
+		return forward.ServiceCache(b.c, s)
+	}
+	return nil
 }
 
 // listener assembles the chains. The one that matches everything is the default, if there are others.
@@ -122,7 +138,7 @@ func fallbackFilters(f *filter.Set, cluster string) []*listenerv3.Filter {
 func (b *portBuilder) inspect(l *listenerv3.Listener) {
 	tls, http := false, false
 	for _, c := range b.chains.list {
-		tls = tls || len(c.sni) > 0
+		tls = tls || len(c.sni) > 0 || c.forwarded
 		http = http || len(c.alpn) > 0
 	}
 	l.ListenerFiltersTimeout = durationpb.New(0)
@@ -197,7 +213,11 @@ func buildHTTPProxy(c *view.Context, u httpProxyUnit) ([]*translate.Message, err
 }
 
 // virtualUnit is the listener that all redirected outbound connections reach first.
-type virtualUnit struct{ bind, fallback string }
+type virtualUnit struct {
+	bind, fallback string
+	// anyName tells that names which no service has are resolved when they are asked for.
+	anyName bool
+}
 
 const virtualOutbound = "virtualOutbound"
 
@@ -221,9 +241,25 @@ func buildVirtualOutbound(c *view.Context, u virtualUnit) ([]*translate.Message,
 			FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)},
 			Filters:          blackHole(f, filter.Outbound),
 		},
-		{Name: "virtualOutbound-catchall-tcp", Filters: fallbackFilters(f, u.fallback)},
 	}
+	if u.anyName {
+		resolveAnyName(c, f, l)
+	}
+	l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{Name: "virtualOutbound-catchall-tcp", Filters: fallbackFilters(f, u.fallback)})
 	return []*translate.Message{{Name: l.Name, Proto: l}}, nil
+}
+
+// resolveAnyName adds the chain for requests to hosts that no service has.
+func resolveAnyName(c *view.Context, f *filter.Set, l *listenerv3.Listener) {
+	l.ListenerFilters = append(l.ListenerFilters, httpInspector(f))
+	l.ListenerFiltersTimeout, l.ContinueOnListenerFiltersTimeout = detectionTimeout(c), true
+	l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{
+		Name:             "virtualOutbound-catchall-tcp-http",
+		FilterChainMatch: &listenerv3.FilterChainMatch{ApplicationProtocols: plainHTTP(c.Settings().HTTP10)},
+		Filters: f.Requests(filter.HTTP{
+			Direction: filter.Outbound, StatPrefix: traffic.DynamicDNS + ";", Route: route.AnyName(c), Protocol: model.HTTP,
+		}),
+	})
 }
 
 func blackHole(f *filter.Set, d filter.Direction) []*listenerv3.Filter {

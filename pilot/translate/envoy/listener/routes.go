@@ -143,7 +143,7 @@ func (b *portBuilder) own(d *demand, service *model.Service) *chain {
 	}
 	o := b.connection(d, b.c.DestinationRule(d.service.Host, d.service.Namespace), "")
 	o.Cluster, o.StatPrefix = name, stat
-	return &chain{name: d.service.Host, cidrs: d.cidrs, filters: b.filters.Connection(o)}
+	return &chain{name: d.service.Host, cidrs: d.cidrs, filters: b.filters.Connection(o), forwarded: o.Forward != nil}
 }
 
 // serverNames returns the service's host and the names that stand for it.
@@ -233,6 +233,9 @@ func (b *portBuilder) destination(d *networking.Destination, port uint32) string
 // connection returns what a destination rule says about plain connections: its top level alone counts.
 func (b *portBuilder) connection(d *demand, rule *model.DestinationRule, subset string) filter.TCP {
 	o := filter.TCP{Direction: filter.Outbound, Port: b.unit.port, Protocol: d.protocol}
+	if d.forward && d.protocol == model.TLS {
+		o.Forward, o.ForwardPort = b.cache(d), d.target
+	}
 	if rule == nil {
 		return o
 	}

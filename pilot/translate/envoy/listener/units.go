@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
@@ -74,6 +75,12 @@ func fallbackCluster(sc *view.Scope) string {
 	return traffic.Passthrough
 }
 
+// resolvesAnyName tells whether a scope lets through names that no service has and has them resolved. A Sidecar's modes
+// are the mesh's, which has one more.
+func resolvesAnyName(sc *view.Scope) bool {
+	return meshconfig.MeshConfig_OutboundTrafficPolicy_Mode(sc.OutboundPolicy.GetMode()) == meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY_DYNAMIC_DNS
+}
+
 func outboundUnits(c *view.Context, sc *view.Scope) []any {
 	u := newUnitMaker(c, sc)
 	n := len(u.scope.Services)
@@ -90,7 +97,7 @@ func outboundUnits(c *view.Context, sc *view.Scope) []any {
 		if !u.dualStack {
 			binds = binds[:1]
 		}
-		out = append(out, virtualUnit{bind: strings.Join(binds, ","), fallback: u.fallback})
+		out = append(out, virtualUnit{bind: strings.Join(binds, ","), fallback: u.fallback, anyName: resolvesAnyName(sc)})
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package route
 
 import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	mesh "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
@@ -38,7 +39,23 @@ func catchAllOf(p *networking.OutboundTrafficPolicy, h headerFlags) catchAll {
 	return out
 }
 
+// AnyName returns the routes for names that no service has and that are resolved when they are asked for.
+func AnyName(c *view.Context) *routev3.RouteConfiguration {
+	u := catchAll{name: "allow_any_dynamic_dns", cluster: dynamicDNSCluster, headers: proxyHeaders(c)}
+	return &routev3.RouteConfiguration{
+		Name: u.name, ValidateClusters: wrapperspb.Bool(false), VirtualHosts: []*routev3.VirtualHost{u.virtualHost(c)},
+	}
+}
+
 func (u catchAll) part(c *view.Context) *translate.Part {
+	p, err := translate.EncodePart(u.name, u.virtualHost(c))
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+func (u catchAll) virtualHost(c *view.Context) *routev3.VirtualHost {
 	r := &routev3.Route{Name: u.name, Match: matchAll()}
 	if u.cluster == "" {
 		r.Action = &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: blockedStatus}}
@@ -50,11 +67,7 @@ func (u catchAll) part(c *view.Context) *translate.Part {
 		(&translator{c: c, form: formOf(c)}).setTimeout(action, nil)
 		r.Action = &routev3.Route_Route{Route: action}
 	}
-	p, err := translate.EncodePart(u.name, &routev3.VirtualHost{
+	return &routev3.VirtualHost{
 		Name: u.name, Domains: []string{"*"}, Routes: []*routev3.Route{r}, IncludeRequestAttemptCount: u.headers.attemptCount,
-	})
-	if err != nil {
-		return nil
 	}
-	return p
 }
