@@ -29,7 +29,8 @@ type list struct {
 	// Cases and Traps are how many the specification numbers.
 	Cases int `json:"cases"`
 	Traps int `json:"traps"`
-	// Covered are, by number ("case 3", "trap 4"), tests of other packages: "dir.TestX", several separated by blanks.
+	// Covered are, by number ("case 3", "trap 4"), tests of other packages: "dir.TestX" or, of an archive in testdata,
+	// "dir.TestX/archive"; several separated by blanks.
 	Covered map[string]string `json:"covered"`
 	// Skipped are the reasons of those that nothing is to test yet, by number.
 	Skipped map[string]string `json:"skipped"`
@@ -291,7 +292,9 @@ func TestCoveringTestsExist(t *testing.T) {
 		for n, names := range l.Covered {
 			for _, name := range strings.Fields(names) {
 				dir, test, _ := strings.Cut(name, ".")
-				if !hasTest(t, filepath.Join("..", "..", filepath.FromSlash(dir)), test) {
+				test, archive, part := strings.Cut(test, "/")
+				dir = filepath.Join("..", "..", filepath.FromSlash(dir))
+				if !hasTest(t, dir, test) || part && !hasArchive(t, dir, archive) {
 					t.Errorf("%s is covered by %s, which does not exist", n, name)
 				}
 			}
@@ -315,6 +318,15 @@ func hasTest(t *testing.T, dir, test string) bool {
 		}
 	}
 	return false
+}
+
+func hasArchive(t *testing.T, dir, name string) bool {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "testdata", "*", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(found) > 0
 }
 
 // TestListsAreThoseOfTheSpecifications compares the numbers with the specifications, where these are to be had.
