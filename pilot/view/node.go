@@ -71,6 +71,7 @@ func parseNode(n *corev3.Node, d NodeDefaults) (*Proxy, error) {
 		Version:        ParseVersion(m.str("ISTIO_VERSION")),
 		Generator:      m.str("GENERATOR"),
 		Profile:        profileOf(n.GetExtensions()),
+		Links:          linksOf(n.GetExtensions()),
 		PodPorts:       m.podPorts(),
 		Metadata:       n.GetMetadata(),
 		UserAgent:      userAgent(n),

@@ -176,6 +176,7 @@ func (v *View) setProps() {
 	}
 	set(PropDelta, strconv.FormatBool(p.Delta))
 	set(PropVerified, strconv.FormatBool(p.Verified))
+	set(PropLinks, strconv.Itoa(int(p.Links)))
 	set(PropCertificate, strconv.FormatBool(v.certified))
 	set(PropProxyConfig, metaString(p.Metadata, proxyConfigKey))
 	set(PropHeaderCase, headerCase(p.Metadata))

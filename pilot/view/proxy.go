@@ -68,6 +68,8 @@ type Proxy struct {
 	Version   [3]int
 	Generator string // metadata GENERATOR: "grpc", "api", "event" or empty
 	Profile   Profile
+	// Links is which optional extensions the proxy lists.
+	Links Links
 	// Delta tells whether the proxy's stream is of the delta variant of xDS. Whoever serves the stream sets it before it
 	// gives the proxy to others.
 	Delta bool

@@ -40,6 +40,7 @@ const (
 	PropCertificate // whether the proxy holds a mesh certificate
 	PropDelta       // whether the proxy's stream is incremental
 	PropVerified    // whether the proxy has proved who it is
+	PropLinks       // which optional extensions the proxy links
 
 	// Which patches of EnvoyFilters apply to the proxy, in the order of PatchGroup.
 	PropClusterPatches

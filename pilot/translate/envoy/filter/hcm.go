@@ -35,6 +35,8 @@ type HTTP struct {
 	Policy Policy
 	// Tunnelled is set within HBONE tunnels, whose ends know each other already.
 	Tunnelled bool
+	// Peer says how callers are known; inbound only.
+	Peer Peer
 }
 
 // Policy is the filters that decide about requests or connections.
@@ -53,9 +55,12 @@ func (s *Set) Requests(o HTTP) []*listenerv3.Filter {
 	if o.Direction == Inbound && !o.Tunnelled {
 		out = append(out, s.exchange()...)
 	}
+	out = append(out, s.own(len(s.metrics(o.metrics())) > 0 || s.tellsPeers() && (o.Direction == Outbound || o.Peer != PeerUnknown))...)
 	out = append(out, s.added.Network(o.Direction.mode(), o.Port).All()...)
 	return append(out, s.NetworkFilter(nameHCM, s.manager(o)))
 }
+
+func (o HTTP) metrics() metricsID { return metricsID{o.Direction, o.Peer, false} }
 
 func (s *Set) manager(o HTTP) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
@@ -67,7 +72,7 @@ func (s *Set) manager(o HTTP) *hcmv3.HttpConnectionManager {
 		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_KEEP_UNCHANGED,
 		UpgradeConfigs:               []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 		HttpFilters:                  s.httpFilters(o),
-		AccessLog:                    s.accessLog(o.Direction, false),
+		AccessLog:                    append(s.accessLog(o.Direction, false), s.metrics(o.metrics())...),
 	}
 	s.setRoutes(m, o)
 	s.setNormalization(m)

@@ -37,6 +37,7 @@ func (s *Set) httpFilters(o HTTP) []*hcmv3.HttpFilter {
 	if exchange && !o.Tunnelled {
 		add(nameExchange, s.peerMetadata(o.Direction))
 	}
+	out = append(out, s.peerFilters(o)...)
 	added := s.added.HTTP(o.Direction.mode(), o.Port)
 	out = append(out, o.Policy.Custom...)
 	out = append(out, added.Authn...)

@@ -1,8 +1,10 @@
 package filter
 
 import (
+	"slices"
 	"time"
 
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -38,12 +40,20 @@ func (d Direction) mode() apitype.WorkloadMode {
 // kindProxyConfig is the cell of the effective ProxyConfig.
 const kindProxyConfig cell.Kind = 100
 
+// kindMetrics is the cells of the loggers that make standard metrics; their argument is a metricsID.
+const kindMetrics cell.Kind = 101
+
 // Define registers the package's cells.
 func Define(g *cell.Graph, pc func() *model.PushContext) {
 	view.DefineCell(g, pc, kindProxyConfig, func(c *view.Context, _ any) any { return parseProxyConfig(c) }, func(a, b any) bool {
 		x, _ := a.(*meshconfig.ProxyConfig)
 		y, _ := b.(*meshconfig.ProxyConfig)
 		return proto.Equal(x, y)
+	})
+	view.DefineCell(g, pc, kindMetrics, func(c *view.Context, id metricsID) any { return New(c).makeMetrics(id) }, func(a, b any) bool {
+		x, _ := a.([]*accesslogv3.AccessLog)
+		y, _ := b.([]*accesslogv3.AccessLog)
+		return slices.EqualFunc(x, y, func(l, m *accesslogv3.AccessLog) bool { return proto.Equal(l, m) })
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	logtypev3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	cachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
 	mongov3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/mongo_proxy/v3"
 	redisv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/redis_proxy/v3"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	udpa "github.com/cncf/xds/go/udpa/type/v1"
 
@@ -49,6 +51,8 @@ type TCP struct {
 	Port uint32
 	// Policy are the filters that authorize connections; inbound only.
 	Policy TCPPolicy
+	// Peer says how callers are known; inbound only.
+	Peer Peer
 	// Fallback is set for outbound chains that take what no other takes: plugins have no part in them.
 	Fallback bool
 	// BlackHole is set for chains that swallow loops: they log nothing.
@@ -83,6 +87,7 @@ func (s *Set) Connection(o TCP) []*listenerv3.Filter {
 	if o.Direction == Inbound {
 		out = append(out, s.exchange()...)
 	}
+	out = append(out, s.own(len(s.metrics(o.metrics())) > 0)...)
 	var added extension.Phases[*listenerv3.Filter]
 	if !o.Fallback && !o.BlackHole {
 		added = s.added.Network(o.Direction.mode(), o.Port)
@@ -124,6 +129,7 @@ func (s *Set) tcpProxy(o TCP) *tcpv3.TcpProxy {
 		StatPrefix: o.StatPrefix, IdleTimeout: o.IdleTimeout, MaxDownstreamConnectionDuration: o.MaxDuration,
 		TunnelingConfig: o.Tunnel, AccessLog: s.tcpLog(o),
 	}
+	s.count(p, o)
 	if len(o.Weighted) == 0 {
 		p.ClusterSpecifier = &tcpv3.TcpProxy_Cluster{Cluster: o.Cluster}
 	} else {
@@ -143,6 +149,25 @@ func (s *Set) tcpProxy(o TCP) *tcpv3.TcpProxy {
 	}
 	return p
 }
+
+// count makes p count connections, if they are counted.
+func (s *Set) count(p *tcpv3.TcpProxy, o TCP) {
+	m := s.metrics(o.metrics())
+	if len(m) == 0 {
+		return
+	}
+	p.AccessLogOptions = &tcpv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: true}
+	for _, l := range p.AccessLog { // connections are still logged once only
+		l.Filter = and(logType(logtypev3.AccessLogType_TcpUpstreamConnected, true), l.Filter)
+	}
+	p.AccessLog = append(p.AccessLog, m...)
+	if o.Peer == PeerMutual { // the peer is known when the connection is counted
+		p.UpstreamConnectMode = tcpv3.UpstreamConnectMode_ON_DOWNSTREAM_TLS_HANDSHAKE
+		p.MaxEarlyDataBytes = wrapperspb.UInt32(0)
+	}
+}
+
+func (o TCP) metrics() metricsID { return metricsID{o.Direction, o.Peer, true} }
 
 func (s *Set) tcpLog(o TCP) []*accesslogv3.AccessLog {
 	if o.BlackHole {

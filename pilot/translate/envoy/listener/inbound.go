@@ -157,10 +157,11 @@ func (b *inboundBuilder) chains(p inboundPort, need inspections) []*listenerv3.F
 			TransportSocket:  b.socket(p, m),
 		}
 		if m.http {
-			c.Filters = b.filters.Requests(b.httpOptions(p))
+			c.Filters = b.filters.Requests(b.httpOptions(p, m))
 		} else {
 			c.Filters = b.filters.Connection(filter.TCP{
 				Direction: filter.Inbound, StatPrefix: p.stat, Cluster: p.cluster, Protocol: p.protocol, Policy: b.tcp, Port: p.target,
+				Peer: b.peer(m),
 			})
 		}
 		out = append(out, c)

@@ -24,6 +24,8 @@ type chainMatch struct {
 	http      bool
 	// context, if set, terminates TLS.
 	context func(*view.Context, inboundPort) proto.Message
+	// own is set where that is the workload's own TLS, not the mesh's.
+	own bool
 }
 
 func (m chainMatch) proto(port uint32) *listenerv3.FilterChainMatch {
@@ -133,21 +135,32 @@ func ingressRows(p inboundPort) []chainMatch {
 		return nil
 	}
 	return []chainMatch{{
-		transport: transportTLS, http: p.protocol == model.HTTPS,
+		transport: transportTLS, http: p.protocol == model.HTTPS, own: true,
 		context: func(_ *view.Context, p inboundPort) proto.Message {
 			return tls.Ingress(p.tls, []string{"h2", "http/1.1"})
 		},
 	}}
 }
 
-func (b *inboundBuilder) httpOptions(p inboundPort) filter.HTTP {
+// peer says how the callers that a row lets in are known.
+func (b *inboundBuilder) peer(m chainMatch) filter.Peer {
+	switch {
+	case b.tunnel:
+		return filter.PeerTunnel
+	case m.context != nil && !m.own:
+		return filter.PeerMutual
+	}
+	return filter.PeerUnknown
+}
+
+func (b *inboundBuilder) httpOptions(p inboundPort, m chainMatch) filter.HTTP {
 	stat := p.cluster + ";"
 	if !p.passthrough {
 		stat = "inbound_" + listenerName(p.binds[0], p.target) + ";"
 	}
 	return filter.HTTP{
 		Direction: filter.Inbound, StatPrefix: stat, Protocol: p.protocol, Policy: b.http, Port: p.target,
-		Tunnelled: b.tunnel && !p.passthrough,
+		Tunnelled: b.tunnel && !p.passthrough, Peer: b.peer(m),
 		Route: route.Inbound(b.c, p.cluster, route.InboundPort{
 			Host: p.host, Port: p.port, Protocol: p.protocol, Dynamic: p.dynamic,
 		}),
