@@ -27,5 +27,6 @@ func rareVariables() []Variable {
 		raw("PILOT_MX_ADDITIONAL_LABELS", "", "labels that proxies tell each other besides the usual ones"),
 		raw("PILOT_PERSISTENT_SESSION_HEADER_LABEL", "istio.io/persistent-session-header", "label that asks for sessions by header"),
 		raw("PILOT_PERSISTENT_SESSION_LABEL", "istio.io/persistent-session", "label that asks for sessions by cookie"),
+		raw("PILOT_TRACE_SAMPLING", "1.0", "percentage of requests traced where nobody says otherwise"),
 	}
 }

@@ -1,13 +1,19 @@
 package filter
 
 import (
+	"net/http"
+	"slices"
 	"strings"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	api "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 )
 
 // logSpec is what Telemetry objects say about one provider in one direction.
@@ -29,9 +35,28 @@ func (s *Set) ListenerLog(d Direction) []*accesslogv3.AccessLog {
 	if s.mesh.GetDisableEnvoyListenerLog() {
 		return nil
 	}
-	logs := s.logs(d, logListener)
+	return narrowed(s.logs(d, logListener), flagged("NR")) // no filter chain was found
+}
+
+// OriginateLog returns the loggers of the listener that puts connections into tunnels: of those that no tunnel took.
+func (s *Set) OriginateLog() []*accesslogv3.AccessLog {
+	return narrowed(s.logs(Outbound, logTCP), flagged("UF"))
+}
+
+// TerminateLog returns the loggers of the listener where tunnels end: of those that were refused.
+func (s *Set) TerminateLog() []*accesslogv3.AccessLog {
+	return narrowed(s.logs(Inbound, logHTTP), &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
+		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
+			Op:    accesslogv3.ComparisonFilter_GE,
+			Value: &corev3.RuntimeUInt32{DefaultValue: http.StatusBadRequest, RuntimeKey: "access_log.connect_terminate.min_status"},
+		}},
+	}})
+}
+
+// narrowed gives loggers another condition.
+func narrowed(logs []*accesslogv3.AccessLog, when *accesslogv3.AccessLogFilter) []*accesslogv3.AccessLog {
 	for _, l := range logs {
-		l.Filter = and(noRoute(), l.Filter)
+		l.Filter = and(when, l.Filter)
 	}
 	return logs
 }
@@ -61,6 +86,9 @@ func (s *Set) logs(d Direction, kind logKind) []*accesslogv3.AccessLog {
 			continue
 		}
 		if f := specs[name].filter; f != "" {
+			if !format.ValidExpression(f) {
+				continue // Envoy would refuse the listener; what an expression fails for is not logged either
+			}
 			l.Filter = s.celFilter(f)
 		}
 		out = append(out, l)
@@ -150,16 +178,36 @@ func (s *Set) meshLogs(kind logKind) []*accesslogv3.AccessLog {
 	return out
 }
 
+// providerService is where an extension provider is found.
+type providerService interface {
+	GetService() string
+	GetPort() uint32
+}
+
+// reaches tells whether the proxy has the cluster of a provider's service. A name of one that it does not have would have
+// Envoy refuse the listener.
+func (s *Set) reaches(p providerService) bool {
+	_, host := ProviderCluster(p.GetService(), p.GetPort())
+	found := s.c.ScopedService(host)
+	return found != nil && slices.ContainsFunc(found.Ports, func(port *model.Port) bool { return port.Number == p.GetPort() })
+}
+
 func (s *Set) providerLog(p *meshconfig.MeshConfig_ExtensionProvider) *accesslogv3.AccessLog {
 	switch x := p.GetProvider().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLog:
 		return s.fileLog(x.EnvoyFileAccessLog)
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpAls:
-		return s.httpLog(x.EnvoyHttpAls)
+		if s.reaches(x.EnvoyHttpAls) {
+			return s.httpLog(x.EnvoyHttpAls)
+		}
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyTcpAls:
-		return s.tcpServiceLog(x.EnvoyTcpAls)
+		if s.reaches(x.EnvoyTcpAls) {
+			return s.tcpServiceLog(x.EnvoyTcpAls)
+		}
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyOtelAls:
-		return s.otelLog(x.EnvoyOtelAls)
+		if s.reaches(x.EnvoyOtelAls) {
+			return s.otelLog(x.EnvoyOtelAls)
+		}
 	}
 	return nil
 }
@@ -175,10 +223,10 @@ func (s *Set) celFilter(expression string) *accesslogv3.AccessLogFilter {
 	}}
 }
 
-// noRoute lets connections through that found no filter chain.
-func noRoute() *accesslogv3.AccessLogFilter {
+// flagged lets what ended with a response flag through.
+func flagged(flag string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
-		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"NR"}},
+		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{flag}},
 	}}
 }
 

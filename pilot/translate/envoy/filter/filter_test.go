@@ -16,6 +16,7 @@ import (
 
 	"istio.io/api/envoy/extensions/stats"
 	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
 	api "istio.io/api/telemetry/v1alpha1"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
@@ -29,6 +30,7 @@ type fixture struct {
 	mesh  string // YAML
 	meta  map[string]any
 	stock bool
+	links []string // extensions of the stock Envoy
 	// telemetry maps "namespace/name" to a Telemetry spec in YAML, in order of the names.
 	telemetry map[string]string
 }
@@ -60,6 +62,7 @@ func (f fixture) set(t testing.TB) (*Set, *cell.Recorder) {
 		k := model.ObjectKey{Kind: model.KindTelemetry, Namespace: ns, Name: name}
 		events = append(events, model.Event{Key: k, Object: &model.Object{ObjectKey: k, Created: time.Unix(1, 0), Spec: into}})
 	}
+	events = append(events, providerServices())
 	pc, _ := b.Apply(events, nil)
 	meta := map[string]any{"NAMESPACE": "shop", "CLUSTER_ID": "c1", "LABELS": map[string]any{"app": "api"}}
 	for k, v := range f.meta {
@@ -72,6 +75,9 @@ func (f fixture) set(t testing.TB) (*Set, *cell.Recorder) {
 	n := &corev3.Node{Id: "sidecar~10.0.0.1~api-1.shop~shop.svc.cluster.local", Metadata: m}
 	if f.stock {
 		n.Extensions = []*corev3.Extension{{Name: "envoy.filters.http.router"}}
+		for _, name := range f.links {
+			n.Extensions = append(n.Extensions, &corev3.Extension{Name: name})
+		}
 	}
 	p, err := view.ParseNode(n, view.NodeDefaults{})
 	if err != nil {
@@ -81,6 +87,15 @@ func (f fixture) set(t testing.TB) (*Set, *cell.Recorder) {
 	Define(g, func() *model.PushContext { return pc })
 	rec := &cell.Recorder{}
 	return New(view.NewContext(pc, rec, g, view.Of(model.NewReader(pc, nil), p))), rec
+}
+
+// providerServices are where the providers of the tests are found.
+func providerServices() model.Event {
+	k := model.ObjectKey{Kind: model.KindServiceEntry, Namespace: "shop", Name: "providers"}
+	return model.Event{Key: k, Object: &model.Object{ObjectKey: k, Created: time.Unix(1, 0), Spec: &networking.ServiceEntry{
+		Hosts: []string{"z.example", "logs.example", "o.example"}, Resolution: networking.ServiceEntry_DNS,
+		Ports: []*networking.ServicePort{{Number: 9411, Name: "http", Protocol: "HTTP"}, {Number: 9000, Name: "grpc", Protocol: "GRPC"}},
+	}}}
 }
 
 func last(list []*listenerv3.Filter) *listenerv3.Filter { return list[len(list)-1] }

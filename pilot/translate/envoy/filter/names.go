@@ -22,6 +22,7 @@ const (
 	nameHTTPLog    = "envoy.access_loggers.http_grpc"
 	nameTCPLog     = "envoy.tcp_grpc_access_log"
 	nameOTelLog    = "envoy.access_loggers.open_telemetry"
+	nameSkyWalking = "envoy.tracers.skywalking"
 	nameStatsLog   = "envoy.access_loggers.stats"
 	nameSetState   = "envoy.filters.network.set_filter_state"
 	nameToMetadata = "envoy.filters.http.header_to_metadata"

@@ -17,21 +17,32 @@ import (
 // zipkinTimeout is how long a report to a Zipkin collector may take.
 const zipkinTimeout = 5 * time.Second
 
-// tracer returns a provider's tracer and the greatest length of a path tag, 0 for Envoy's own.
+// tracer returns a provider's tracer, nil for none that is known and can be reached, and the greatest length of a path tag, 0 for Envoy's own.
 func (s *Set) tracer(p *meshconfig.MeshConfig_ExtensionProvider) (*tracev3.Tracing_Http, uint32) {
 	make := func(name string, m proto.Message) *tracev3.Tracing_Http {
 		return &tracev3.Tracing_Http{Name: name, ConfigType: &tracev3.Tracing_Http_TypedConfig{TypedConfig: s.Pack(m)}}
 	}
 	switch x := p.GetProvider().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_Zipkin:
-		return make("envoy.tracers.zipkin", s.zipkin(x.Zipkin)), x.Zipkin.GetMaxTagLength()
+		if s.reaches(x.Zipkin) {
+			return make("envoy.tracers.zipkin", s.zipkin(x.Zipkin)), x.Zipkin.GetMaxTagLength()
+		}
 	case *meshconfig.MeshConfig_ExtensionProvider_Datadog:
+		if !s.reaches(x.Datadog) {
+			break
+		}
 		cluster, host := ProviderCluster(x.Datadog.GetService(), x.Datadog.GetPort())
 		return make("envoy.tracers.datadog", &tracev3.DatadogConfig{
 			CollectorCluster: cluster, CollectorHostname: host, ServiceName: s.serviceName(),
 		}), x.Datadog.GetMaxTagLength()
 	case *meshconfig.MeshConfig_ExtensionProvider_Opentelemetry:
-		return make("envoy.tracers.opentelemetry", s.openTelemetry(x.Opentelemetry)), x.Opentelemetry.GetMaxTagLength()
+		if c := s.openTelemetry(x.Opentelemetry); c != nil && s.reaches(x.Opentelemetry) {
+			return make("envoy.tracers.opentelemetry", c), x.Opentelemetry.GetMaxTagLength()
+		}
+	case *meshconfig.MeshConfig_ExtensionProvider_Skywalking:
+		if s.reaches(x.Skywalking) {
+			return make(nameSkyWalking, skyWalking(x.Skywalking)), 0
+		}
 	}
 	return nil, 0
 }
@@ -88,7 +99,13 @@ func providerHeaders(list []*meshconfig.MeshConfig_ExtensionProvider_HttpHeader)
 
 func (s *Set) openTelemetry(p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider) *tracev3.OpenTelemetryConfig {
 	cluster, host := ProviderCluster(p.GetService(), p.GetPort())
-	out := &tracev3.OpenTelemetryConfig{ServiceName: s.serviceName()}
+	sampler, ok := s.sampler(p)
+	if !ok {
+		return nil
+	}
+	out := &tracev3.OpenTelemetryConfig{
+		ServiceName: s.serviceName(), ResourceDetectors: s.detectors(p.GetResourceDetectors()), Sampler: sampler,
+	}
 	if h := p.GetHttp(); h != nil {
 		out.HttpService = &corev3.HttpService{
 			HttpUri:             httpURI("http://"+host+h.GetPath(), cluster, h.GetTimeout()),
@@ -100,7 +117,8 @@ func (s *Set) openTelemetry(p *meshconfig.MeshConfig_ExtensionProvider_OpenTelem
 		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
 			EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: cluster, Authority: host},
 		},
-		Timeout: p.GetGrpc().GetTimeout(),
+		Timeout:         p.GetGrpc().GetTimeout(),
+		InitialMetadata: initialMetadata(p.GetGrpc().GetInitialMetadata()),
 	}
 	return out
 }

@@ -2,8 +2,10 @@ package filter
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
+	tracev3 "github.com/envoyproxy/go-control-plane/envoy/config/trace/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	metadatav3 "github.com/envoyproxy/go-control-plane/envoy/type/metadata/v3"
 	tracingv3 "github.com/envoyproxy/go-control-plane/envoy/type/tracing/v3"
@@ -27,6 +29,7 @@ type traceSpec struct {
 	tags     map[string]*api.Tracing_CustomTag
 	istio    bool
 	byID     bool // the request id decides about sampling
+	hidden   bool // requests carry no context of the trace
 }
 
 // tracing returns the tracing block of a connection manager, nil for none, and whether the request id decides about
@@ -42,6 +45,12 @@ func (s *Set) tracing(d Direction) (t *hcmv3.HttpConnectionManager_Tracing, byID
 	} else if spec.off || spec.provider == nil {
 		return nil, spec.byID
 	}
+	provider, maxTag := (*tracev3.Tracing_Http)(nil), uint32(0)
+	if spec.provider != nil {
+		if provider, maxTag = s.tracer(spec.provider); provider == nil {
+			return nil, spec.byID
+		}
+	}
 	own := s.ProxyConfig().GetTracing()
 	t = &hcmv3.HttpConnectionManager_Tracing{}
 	sampling := s.sampling(own)
@@ -55,11 +64,14 @@ func (s *Set) tracing(d Direction) (t *hcmv3.HttpConnectionManager_Tracing, byID
 		spec.istio = own.GetEnableIstioTags().GetValue()
 	}
 	t.CustomTags = s.tags(spec, own)
-	if spec.provider != nil {
-		provider, maxTag := s.tracer(spec.provider)
-		t.Provider = provider
-		t.MaxPathTagLength = length(maxTag)
+	t.Provider, t.MaxPathTagLength = provider, length(maxTag)
+	if spec.provider.GetOpentelemetry().GetDynatraceSampler() != nil { // which decides by itself
+		t.RandomSampling.Value = 100
 	}
+	if provider.GetName() == nameSkyWalking {
+		t.SpawnUpstreamSpan = wrapperspb.Bool(true)
+	}
+	t.NoContextPropagation = spec.hidden && s.atLeast(1, 30)
 	if t.MaxPathTagLength == nil {
 		t.MaxPathTagLength = length(own.GetMaxPathTagLength())
 	}
@@ -74,10 +86,16 @@ func length(n uint32) *wrapperspb.UInt32Value {
 }
 
 func (s *Set) sampling(own *meshconfig.Tracing) float64 {
-	if own.GetSampling() == 0 || own.GetSampling() > 100 {
+	switch {
+	case own.GetSampling() > 100:
 		return defaultSampling
+	case own.GetSampling() > 0:
+		return own.GetSampling()
 	}
-	return own.GetSampling()
+	if v, err := strconv.ParseFloat(s.c.Settings().Raw["PILOT_TRACE_SAMPLING"], 64); err == nil && v >= 0 && v <= 100 {
+		return v
+	}
+	return defaultSampling
 }
 
 // traceSpec merges the Telemetry objects; the second result is false when neither they nor default providers say
@@ -116,6 +134,9 @@ func (s *Set) applyTracing(spec *traceSpec, section *api.Tracing) {
 	}
 	if v := section.GetUseRequestIdForTraceSampling(); v != nil {
 		spec.byID = v.GetValue()
+	}
+	if v := section.GetDisableContextPropagation(); v != nil {
+		spec.hidden = v.GetValue()
 	}
 	if v := section.GetEnableIstioTags(); v != nil {
 		spec.istio = v.GetValue()

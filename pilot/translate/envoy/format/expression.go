@@ -8,24 +8,34 @@ import (
 	"strings"
 )
 
-// Expression tells whether an Envoy accepts text as a CEL expression within a substitution %CEL(…)%, and returns it on
-// one line. It accepts less than the language has, as Envoy does, which refuses a listener with an expression that it
-// cannot parse or that calls a function it does not have: no macros beside has(), no optional values, no messages, no
-// string(); regular expressions that are written out are small. Found by experiment with Envoy 1.40.0.
+// ValidExpression tells whether an Envoy accepts text as a CEL expression. It accepts less than the language has, as
+// Envoy does, which refuses a listener with an expression that it cannot parse or that calls a function it does not have:
+// no macros beside has(), no optional values, no messages, no string(); regular expressions that are written out are
+// small. Found by experiment with Envoy 1.40.0.
+func ValidExpression(text string) bool {
+	_, ok := parse(text)
+	return ok
+}
+
+// Expression tells whether an Envoy accepts text as the expression of a substitution %CEL(…)%, and returns it as it can
+// stand there: on one line.
 func Expression(text string) (string, bool) {
-	p := &expression{}
-	if !p.scan(text) || !p.ternary(maxDepth) || p.at < len(p.tokens) {
+	tokens, ok := parse(text)
+	if !ok {
 		return "", false
 	}
-	var b strings.Builder
-	for i, t := range p.tokens {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(t.text)
+	words := make([]string, len(tokens))
+	for i, t := range tokens {
+		words[i] = t.text
 	}
-	line := b.String()
+	line := strings.Join(words, " ")
 	return line, !endsCommand().MatchString(line)
+}
+
+func parse(text string) ([]token, bool) {
+	p := &expression{}
+	ok := p.scan(text) && p.ternary(maxDepth) && p.at == len(p.tokens)
+	return p.tokens, ok
 }
 
 // endsCommand finds what Envoy would take for the end of the substitution.

@@ -72,6 +72,7 @@ func originate(f *filter.Set) *listenerv3.Listener {
 	l.FilterChains = []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{f.NetworkFilter("envoy.filters.network.tcp_proxy", &tcpv3.TcpProxy{
 		StatPrefix:       string(connectOriginate),
 		ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: string(connectOriginate)},
+		AccessLog:        f.OriginateLog(),
 		TunnelingConfig:  &tcpv3.TcpProxy_TunnelingConfig{Hostname: "%DOWNSTREAM_LOCAL_ADDRESS%"},
 	})}}}
 	return l
@@ -136,6 +137,7 @@ func terminate(c *view.Context, f *filter.Set) *listenerv3.Listener {
 		StreamIdleTimeout: durationpb.New(0),
 		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: upgradeConnect}},
 		HttpFilters:       terminateFilters(f),
+		AccessLog:         f.TerminateLog(),
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
 			Name: "default",
 			VirtualHosts: []*routev3.VirtualHost{{Name: "default", Domains: []string{"*"}, Routes: []*routev3.Route{{
