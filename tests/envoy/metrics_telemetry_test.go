@@ -20,8 +20,12 @@ func noop() []byte {
 		name        string
 		kind, index byte
 	}{
-		{"memory", 2, 0}, {"proxy_abi_version_0_2_1", 0, 0}, {"malloc", 0, 1}, {"proxy_on_vm_start", 0, 2},
-		{"proxy_on_configure", 0, 3}, {"proxy_on_context_create", 0, 4},
+		{"memory", 2, 0},
+		{"proxy_abi_version_0_2_1", 0, 0},
+		{"malloc", 0, 1},
+		{"proxy_on_vm_start", 0, 2},
+		{"proxy_on_configure", 0, 3},
+		{"proxy_on_context_create", 0, 4},
 	} {
 		exports = append(append(append(exports, byte(len(e.name))), e.name...), e.kind, e.index)
 	}

@@ -80,7 +80,8 @@ func TestStockMetrics(t *testing.T) {
 		{"an Envoy without the logger", prometheus, everyLink()[1:], nil, "", ""},
 		{
 			"all client metrics off", prometheus, everyLink(),
-			map[string]string{"shop/t": `{metrics: [{overrides: [{match: {mode: CLIENT}, disabled: true}]}]}`}, "", all,
+			map[string]string{"shop/t": `{metrics: [{overrides: [{match: {mode: CLIENT}, disabled: true}]}]}`},
+			"", all,
 		},
 		{
 			"one off, labels of another", prometheus, everyLink(),
