@@ -11,37 +11,6 @@ import (
 	"github.com/mizzen-mesh/mizzen/tests/harness"
 )
 
-// noop is a WebAssembly module that does nothing: Envoy strips its own prefix from names of metrics once it has one.
-func noop() []byte {
-	section := func(id byte, content ...byte) []byte { return append([]byte{id, byte(len(content))}, content...) }
-	const i32 = 0x7f
-	var exports []byte
-	for _, e := range []struct {
-		name        string
-		kind, index byte
-	}{
-		{"memory", 2, 0},
-		{"proxy_abi_version_0_2_1", 0, 0},
-		{"malloc", 0, 1},
-		{"proxy_on_vm_start", 0, 2},
-		{"proxy_on_configure", 0, 3},
-		{"proxy_on_context_create", 0, 4},
-	} {
-		exports = append(append(append(exports, byte(len(e.name))), e.name...), e.kind, e.index)
-	}
-	module := []byte{0, 'a', 's', 'm', 1, 0, 0, 0}
-	for _, s := range [][]byte{
-		section(1, 4, 0x60, 0, 0, 0x60, 1, i32, 1, i32, 0x60, 2, i32, i32, 1, i32, 0x60, 2, i32, i32, 0), // types
-		section(3, 5, 0, 1, 2, 2, 3), // functions by type
-		section(5, 1, 0, 1),          // memory
-		section(7, append([]byte{6}, exports...)...),
-		section(10, 5, 2, 0, 0xb, 4, 0, 0x41, 0x10, 0xb, 4, 0, 0x41, 1, 0xb, 4, 0, 0x41, 1, 0xb, 2, 0, 0xb), // code
-	} {
-		module = append(module, s...)
-	}
-	return module
-}
-
 // With any WebAssembly in the bootstrap metrics have exactly the names that dashboards know. What Telemetry objects say
 // about metrics and their labels is so, and a label that no Envoy would understand is missing alone.
 func TestMetricsByTelemetry(t *testing.T) {
@@ -57,7 +26,7 @@ bootstrap_extensions:
       root_id: noop
       failure_policy: FAIL_OPEN
       vm_config: {vm_id: noop, runtime: envoy.wasm.runtime.v8, code: {local: {inline_bytes: %s}}}
-`, base64.StdEncoding.EncodeToString(noop())))
+`, base64.StdEncoding.EncodeToString(harness.WasmModule())))
 	shows(t, m.server, "", "istio_requests_total", "reporter=destination "+workloads2+identities+service+anHTTP)
 	shows(t, m.server, "", "istio_response_bytes_count", "reporter=destination "+workloads2)
 	write(t, m.dir, "telemetry.yaml", `apiVersion: telemetry.istio.io/v1
