@@ -64,7 +64,7 @@ func newCounted(t *testing.T, mesh, serverBootstrap string) *counted {
 		o.Mesh = parsed
 	})
 	t.Cleanup(m.plane.Stop)
-	ca := newAuthority(t)
+	ca := harness.NewAuthority(t)
 	m.client = m.sidecar(t, ca, "caller", "v1", world.CallerIP, "")
 	m.server = m.sidecar(t, ca, "server", "v2", countedServerIP, serverBootstrap)
 	harness.Eventually(t, 30*time.Second, func(ctx context.Context) error { return m.get(ctx) })
@@ -93,7 +93,7 @@ func echoOn(t *testing.T, address string) {
 	}()
 }
 
-func (m *counted) sidecar(t *testing.T, ca *authority, name, version, ip, extra string) *harness.Envoy {
+func (m *counted) sidecar(t *testing.T, ca *harness.Authority, name, version, ip, extra string) *harness.Envoy {
 	t.Helper()
 	return harness.NewEnvoy(t, harness.EnvoyOptions{
 		NodeID: fmt.Sprintf("sidecar~%s~%s-1.%s~%s.svc.cluster.local", ip, name, world.Namespace, world.Namespace),
@@ -103,7 +103,7 @@ func (m *counted) sidecar(t *testing.T, ca *authority, name, version, ip, extra 
 			"LABELS": map[string]any{"app": name, "version": version, "service.istio.io/canonical-name": name + "-canonical", "service.istio.io/canonical-revision": version + "-revision"},
 		},
 		XDSAddress: m.plane.GRPC.String(),
-		Bootstrap:  startAgent(t, ca, "spiffe://cluster.local/ns/"+world.Namespace+"/sa/"+name) + extra,
+		Bootstrap:  harness.NewSecrets(t, ca, "spiffe://cluster.local/ns/"+world.Namespace+"/sa/"+name).Bootstrap() + extra,
 	})
 }
 
