@@ -3,6 +3,7 @@ module github.com/mizzen-mesh/mizzen
 go 1.26.0
 
 require (
+	cel.dev/cel-go v0.33.2
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/cilium/statedb v0.9.4
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2
@@ -35,6 +36,7 @@ require (
 require (
 	cel.dev/expr v0.25.3 // indirect
 	cloud.google.com/go/compute/metadata v0.9.0 // indirect
+	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cilium/hive v1.0.4 // indirect
 	github.com/cilium/stream v0.0.1 // indirect

@@ -89,7 +89,7 @@ func TestStockMetrics(t *testing.T) {
 				{match: {metric: REQUEST_SIZE, mode: SERVER}, disabled: true},
 				{match: {metric: REQUEST_COUNT, mode: SERVER}, tagOverrides: {
 					a: {value: request.method}, response_code: {operation: REMOVE}, reporter: {value: "'me'"}, bad: {value: "request.("}, "no-name": {value: "'x'"}, none: {}}}]}]}`},
-			all, "requests_total{a=%CEL(request . method)%,reporter=%CEL('me')%,-reporter,-response_code} request_duration_milliseconds{} response_bytes{}",
+			all, "requests_total{a=%CEL(request.method)%,reporter=%CEL(\"me\")%,-reporter,-response_code} request_duration_milliseconds{} response_bytes{}",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
