@@ -14,7 +14,6 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pilot/xds"
-	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
 
 // Subscription is what a proxy asks for at first.
@@ -107,7 +106,7 @@ type asker struct {
 	plane   *Plane
 	client  *xds.Client
 	want    map[string]names
-	origins map[*Resource]func() []cell.Key // of what was collected last
+	origins map[*Resource]func() model.Origin // of what was collected last
 }
 
 // demand asks for more names of a type and reports whether any is new.
@@ -126,7 +125,7 @@ func (a *asker) demand(url string, more []string) bool {
 func (a *asker) collect(url string) (map[string]*Resource, error) {
 	out := map[string]*Resource{}
 	if a.origins == nil {
-		a.origins = map[*Resource]func() []cell.Key{}
+		a.origins = map[*Resource]func() model.Origin{}
 	}
 	for _, st := range a.client.Published().Types[url] {
 		for name, r := range st.Items.All() {
@@ -177,7 +176,7 @@ func (a *asker) follow(s Subscription, got Resources) bool {
 }
 
 // attribute names the objects behind each resource.
-func (p *Plane) attribute(all Resources, origins map[*Resource]func() []cell.Key) {
+func (p *Plane) attribute(all Resources, origins map[*Resource]func() model.Origin) {
 	for _, byName := range all {
 		for _, r := range byName {
 			if origin := origins[r]; origin != nil {

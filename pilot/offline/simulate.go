@@ -3,8 +3,10 @@ package offline
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -158,34 +160,26 @@ func (p *Plane) holdings(pod *corev1.Pod, stock bool) (*simulate.Resources, erro
 	if err != nil {
 		return nil, err
 	}
-	return p.Walkable(got, pod), nil
+	return got.Walkable(), nil
 }
 
-// Walkable returns resources in the form that a walk takes. The pod, which may be nil, is the proxy's: of the policies
-// those are named that select it.
-func (p *Plane) Walkable(got Resources, pod *corev1.Pod) *simulate.Resources {
+// Walkable returns resources in the form that a walk takes.
+func (r Resources) Walkable() *simulate.Resources {
 	out := &simulate.Resources{}
 	for _, url := range []string{translate.ListenerType, translate.RouteType, translate.ClusterType, translate.EndpointType, translate.ExtensionType} {
-		for _, name := range sortedNames(got[url]) {
-			out.Add(name, got[url][name].Message)
+		for _, name := range slices.Sorted(maps.Keys(r[url])) {
+			out.Add(name, r[url][name].Message)
 		}
-	}
-	var selecting []string
-	if pod != nil {
-		selecting = p.selecting(pod)
 	}
 	stages := map[simulate.Stage]string{
 		simulate.StageListener: translate.ListenerType, simulate.StageRoute: translate.RouteType, simulate.StageCluster: translate.ClusterType,
 	}
 	out.Objects = func(s simulate.Stage, name string) []string {
 		var objects []string
-		if r := got[stages[s]][name]; r != nil {
-			for _, o := range r.Objects {
+		if made := r[stages[s]][name]; made != nil {
+			for _, o := range made.Objects {
 				objects = append(objects, o.String())
 			}
-		}
-		if s == simulate.StageListener {
-			objects = append(objects, selecting...)
 		}
 		return objects
 	}

@@ -57,7 +57,7 @@ func startTwins(t *testing.T, p *Plane, app string, port int, backends map[strin
 	harness.NewEnvoy(t, harness.EnvoyOptions{Bootstrap: string(extra)})
 	client := harness.NewClient(harness.ClientOptions{})
 	t.Cleanup(client.Close)
-	return &twins{resources: p.Walkable(got, nil), inbound: app == "server", port: port, ends: map[string]int{}, client: client, backends: backends}
+	return &twins{resources: got.Walkable(), inbound: app == "server", port: port, ends: map[string]int{}, client: client, backends: backends}
 }
 
 // compare sends a request to the Envoy and walks it, and tells how they differ.

@@ -94,10 +94,28 @@ func (v *View) Project(m cell.Mask) string {
 
 // Rows returns the rows of users' objects that stand behind the properties of m.
 func (v *View) Rows(m cell.Mask) []cell.Key {
-	if !m.Has(PropSidecar) || v.sidecar == nil || v.sidecar.Object == nil {
-		return nil
+	var out []cell.Key
+	if m.Has(PropSidecar) && v.sidecar != nil && v.sidecar.Object != nil {
+		out = append(out, cell.Key{Table: model.TableObject, Name: v.sidecar.String()})
 	}
-	return []cell.Key{{Table: model.TableObject, Name: v.sidecar.String()}}
+	if m.Has(PropTargets) {
+		for _, t := range v.targets {
+			out = append(out, cell.Key{Table: model.TableService, Name: t.Service.ServiceKey.String()})
+		}
+	}
+	for g, patches := range v.patches {
+		if m.Has(PropClusterPatches + cell.Prop(g)) { //nolint:gosec // few groups
+			for _, p := range patches {
+				out = append(out, cell.Key{Table: model.TableObject, Name: p.Object.String()})
+			}
+		}
+	}
+	return out
+}
+
+// Origin returns what something was computed from for the view, given the rows and properties that were read.
+func (v *View) Origin(rows []cell.Key, m cell.Mask) model.Origin {
+	return model.Origin{Rows: append(rows, v.Rows(m)...), Namespace: v.proxy.Namespace, Labels: v.labels}
 }
 
 func (v *View) project(m cell.Mask) string {

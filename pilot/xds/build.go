@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
@@ -160,7 +161,7 @@ type internKey struct {
 
 func newInterner() *interner { return &interner{held: map[internKey]weak.Pointer[Resource]{}} }
 
-func (i *interner) resource(typeURL, name string, body wire.Rope, origin func() []cell.Key) *Resource {
+func (i *interner) resource(typeURL, name string, body wire.Rope, origin func() model.Origin) *Resource {
 	k := internKey{typeURL, name, body.Hash(), body.Len()}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -251,16 +252,16 @@ func (e *Engine) context(rec *cell.Recorder, env cell.Env) *view.Context {
 	return view.NewContext(e.pc, rec, e.graph, env.(*view.View))
 }
 
-// originOf returns a function that asks the engine which rows a unit is made from, for one view of those who hold it.
-func (e *Engine) originOf(s *slotState, arg any, v *view.View) func() []cell.Key {
-	return func() []cell.Key {
-		return ask(e, func() []cell.Key {
+// originOf returns a function that asks the engine what a unit is made from, for one view of those who hold it.
+func (e *Engine) originOf(s *slotState, arg any, v *view.View) func() model.Origin {
+	return func() model.Origin {
+		return ask(e, func() model.Origin {
 			c := e.graph.Get(nil, cell.ID{Kind: s.buildKind, Arg: arg}, v)
 			mask := c.Mask()
 			if !s.named() { // that the unit is there at all may be a property's doing, too
 				mask |= e.graph.Get(nil, cell.ID{Kind: s.unitsKind}, v).Mask()
 			}
-			return append(c.AllReads(), v.Rows(mask)...)
+			return v.Origin(c.AllReads(), mask)
 		})
 	}
 }

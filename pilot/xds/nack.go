@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
-	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
 
 // Rejection is a resource that the client refused. It is held back until it changes.
@@ -20,8 +20,8 @@ type Rejection struct {
 	// Message is the client's text, cut at 2 KiB. It may quote configuration.
 	Message string
 	At      time.Time
-	// Origin returns the rows that made the resource, see Resource.Origin.
-	Origin func() []cell.Key
+	// Origin returns what made the resource, see Resource.Origin.
+	Origin func() model.Origin
 }
 
 // rejection is the last NACK of a type.

@@ -1,8 +1,8 @@
 package xds
 
 import (
+	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
-	"github.com/mizzen-mesh/mizzen/pkg/cell"
 	"github.com/mizzen-mesh/mizzen/pkg/store"
 	"github.com/mizzen-mesh/mizzen/pkg/wire"
 )
@@ -18,9 +18,9 @@ type Resource struct {
 	typeURL string
 	// Clusters are, for routes and listeners, the names of the clusters that traffic may be sent to; for others nil.
 	Clusters []string
-	// Origin returns the rows that made the resource, for NACK attribution and provenance; nil if they are not known. It
+	// Origin returns what made the resource, for NACK attribution and provenance; nil if they are not known. It
 	// may wait for the engine, so sessions keep it for those who ask.
-	Origin func() []cell.Key
+	Origin func() model.Origin
 }
 
 // State is what one bundle (the resources of one slot for one class of proxies) holds at one generation. It is

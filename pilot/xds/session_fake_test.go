@@ -9,6 +9,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 	"github.com/mizzen-mesh/mizzen/pkg/wire"
@@ -62,7 +63,7 @@ func (w *fakeWorld) slot(url string) *fakeSlot {
 func fakeResource(url, name, content string) *Resource {
 	body := wire.Bytes([]byte(name + "=" + content))
 	r := newResource(url, name, body, body.Hash())
-	r.Origin = func() []cell.Key { return []cell.Key{{Table: 1, Name: "origin/" + name}} }
+	r.Origin = func() model.Origin { return model.Origin{Rows: []cell.Key{{Table: 1, Name: "origin/" + name}}} }
 	return r
 }
 

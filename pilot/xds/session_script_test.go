@@ -171,7 +171,7 @@ func (s *script) run(f []string) error {
 		return nil
 	case "rejections":
 		for _, r := range s.session.Rejections() {
-			fmt.Fprintf(&s.out, "  %s %s %q from %v\n", shortType(r.TypeURL), r.Resource, r.Message, r.Origin())
+			fmt.Fprintf(&s.out, "  %s %s %q from %v\n", shortType(r.TypeURL), r.Resource, r.Message, r.Origin().Rows)
 		}
 		return nil
 	default:
