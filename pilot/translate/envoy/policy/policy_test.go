@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
@@ -27,8 +28,13 @@ import (
 func object(t testing.TB, k model.Kind, row, spec string, annotations map[string]string) *model.Object {
 	t.Helper()
 	var into any = &security.AuthorizationPolicy{}
-	if k == model.KindRequestAuthentication {
+	switch k {
+	case model.KindRequestAuthentication:
 		into = &security.RequestAuthentication{}
+	case model.KindServiceEntry:
+		into = &networking.ServiceEntry{}
+	case model.KindSidecar:
+		into = &networking.Sidecar{}
 	}
 	if err := yaml.Unmarshal([]byte(spec), into); err != nil {
 		t.Fatal(err)
@@ -64,7 +70,9 @@ func policies(t testing.TB, mesh *meshconfig.MeshConfig, stock bool, objects ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := view.NewContext(pc, &cell.Recorder{}, cell.New(), view.Of(model.NewReader(pc, nil), p))
+	g := cell.New()
+	view.DefineScope(g, func() *model.PushContext { return pc })
+	c := view.NewContext(pc, &cell.Recorder{}, g, view.Of(model.NewReader(pc, nil), p))
 	return New(c, filter.New(c))
 }
 
@@ -190,6 +198,45 @@ func TestDryRun(t *testing.T) {
 	if !strings.Contains(got, `"shadow_rules":{"action":"DENY"`) || strings.Contains(got, `"rules":{"action"`) ||
 		!strings.Contains(got, shadowDeny) {
 		t.Error(got)
+	}
+}
+
+// TestProviderOutOfReach checks that requests up to a provider whose cluster the proxy lacks are denied: its Sidecar hides
+// the service, or the service has no such port.
+func TestProviderOutOfReach(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, service, sidecar string
+		port                   uint32
+		asked                  bool
+	}{
+		{"no Sidecar", "authz.example", "", 9000, true},
+		{"with a namespace", "infra/authz.example", "", 9000, true},
+		{"in the scope", "infra/authz.example", "{egress: [{hosts: [infra/*]}]}", 9000, true},
+		{"hidden", "infra/authz.example", "{egress: [{hosts: [./*]}]}", 9000, false},
+		{"another port is in the scope", "infra/authz.example", "{egress: [{port: {number: 9001, protocol: GRPC, name: g}, hosts: [infra/*]}]}", 9000, false},
+		{"no such port", "authz.example", "", 9002, false},
+		{"another namespace", "shop/authz.example", "", 9000, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			mesh := &meshconfig.MeshConfig{ExtensionProviders: []*meshconfig.MeshConfig_ExtensionProvider{{
+				Name: "p", Provider: &meshconfig.MeshConfig_ExtensionProvider_EnvoyExtAuthzGrpc{EnvoyExtAuthzGrpc: &grpcProvider{Service: c.service, Port: c.port}},
+			}}}
+			objects := []*model.Object{
+				object(t, model.KindServiceEntry, "infra/authz", `{hosts: [authz.example], resolution: DNS, ports: [{number: 9000, name: a, protocol: GRPC}, {number: 9001, name: b, protocol: GRPC}]}`, nil),
+				object(t, model.KindAuthorizationPolicy, "shop/a", `{action: CUSTOM, provider: {name: p}, rules: [{to: [{operation: {ports: ["80"]}}]}]}`, nil),
+			}
+			if c.sidecar != "" {
+				objects = append(objects, object(t, model.KindSidecar, "shop/s", c.sidecar, nil))
+			}
+			s := policies(t, mesh, true, objects...)
+			for what, text := range map[string]string{"HTTP": httpText(t, s.customHTTP()), "TCP": tcpText(t, connection(s))} {
+				if asks, denies := strings.Contains(text, ".ext_authz "), strings.Contains(text, badSuffix); asks != c.asked || denies == c.asked {
+					t.Errorf("%s: %s", what, text)
+				}
+			}
+		})
 	}
 }
 
