@@ -42,10 +42,12 @@ func (w *walker) destination(name string) Destination {
 	}
 	w.step(StageCluster, name, clusterText(c), w.clusterObjects(name, c.GetMetadata())...)
 	switch {
+	case c.GetType() == clusterv3.Cluster_ORIGINAL_DST && !w.restored:
+		d.Problem = "the connection was not redirected, so it has no original destination"
 	case c.GetType() == clusterv3.Cluster_ORIGINAL_DST:
 		e := Endpoint{Address: w.q.Destination.String(), Weight: 1, Share: 100, Transport: transportOf(c, nil)}
 		d.Endpoints = []Endpoint{e}
-	case c.GetClusterType() != nil:
+	case c.GetClusterType().GetName() == forwardProxy:
 		d.Endpoints = []Endpoint{{Address: w.q.Host, Weight: 1, Share: 100, Transport: transportOf(c, nil)}}
 	default:
 		d.Endpoints = members(c, w.assignment(c))
@@ -57,6 +59,9 @@ func (w *walker) destination(name string) Destination {
 	w.step(StageEndpoint, name, endpointText(d.Endpoints))
 	return d
 }
+
+// forwardProxy is the type of clusters that send each request to the host that it names.
+const forwardProxy = "envoy.clusters.dynamic_forward_proxy"
 
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 

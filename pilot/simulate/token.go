@@ -82,7 +82,36 @@ func (w *walker) valid(filter string, p *jwtv3.JwtProvider, audiences []string) 
 		}
 		w.metadata = map[string]any{filter: map[string]any{key: claims}}
 	}
+	if !p.GetForward() {
+		w.withdraw(p)
+	}
 	return true
+}
+
+// withdraw takes the token out of the request, from wherever the provider looks for it.
+func (w *walker) withdraw(p *jwtv3.JwtProvider) {
+	headers, params := p.GetFromHeaders(), p.GetFromParams()
+	if len(headers) == 0 && len(params) == 0 {
+		headers, params = []*jwtv3.JwtHeader{{Name: "authorization", ValuePrefix: "Bearer "}}, []string{"access_token"}
+	}
+	w.q.Headers = maps.Clone(w.q.Headers)
+	for _, h := range headers {
+		if name := strings.ToLower(h.GetName()); strings.HasPrefix(w.q.Headers[name], h.GetValuePrefix()) {
+			delete(w.q.Headers, name)
+		}
+	}
+	path, query, _ := strings.Cut(w.q.Path, "?")
+	all := strings.Split(query, "&")
+	kept := slices.DeleteFunc(slices.Clone(all), func(one string) bool {
+		name, _, _ := strings.Cut(one, "=")
+		return slices.Contains(params, name)
+	})
+	if len(kept) == len(all) {
+		return
+	}
+	if w.q.Path = path; len(kept) > 0 {
+		w.q.Path += "?" + strings.Join(kept, "&")
+	}
 }
 
 // texts returns a claim that is a text or a list of them.

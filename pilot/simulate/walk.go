@@ -26,6 +26,8 @@ type walker struct {
 
 	seen     seen
 	listener *listenerv3.Listener
+	// restored says that the connection was redirected, and the proxy knows where it was meant to go.
+	restored bool
 	// terminated says that the proxy has ended the client's TLS.
 	terminated bool
 	// asHTTP says that requests are forwarded, not bytes; names that a filter chooses the names of protocols by them.
@@ -70,6 +72,7 @@ func chainName(c *listenerv3.FilterChain) string {
 func (w *walker) accept() *listenerv3.Listener {
 	to := w.q.Destination
 	if entry := w.entry(); entry != nil {
+		w.restored = true
 		if w.q.Inbound || !entry.GetUseOriginalDst().GetValue() { //nolint:staticcheck // the field that proxies are sent
 			w.step(StageListener, entry.GetName(), "takes redirected connections, this one to "+to.String(), w.objects(StageListener, entry.GetName())...)
 			return entry
@@ -89,6 +92,7 @@ func (w *walker) accept() *listenerv3.Listener {
 		return nil
 	}
 	w.step(StageListener, l.GetName(), how, w.objects(StageListener, l.GetName())...)
+	w.restored = restores(l)
 	return l
 }
 
@@ -96,10 +100,7 @@ func (w *walker) accept() *listenerv3.Listener {
 func (w *walker) entry() *listenerv3.Listener {
 	for _, l := range w.r.Listeners {
 		if w.q.Inbound {
-			restores := slices.ContainsFunc(l.GetListenerFilters(), func(f *listenerv3.ListenerFilter) bool {
-				return f.GetName() == filterOriginalDst
-			})
-			if restores && l.GetTrafficDirection() == corev3.TrafficDirection_INBOUND {
+			if restores(l) && l.GetTrafficDirection() == corev3.TrafficDirection_INBOUND {
 				return l
 			}
 		} else if l.GetUseOriginalDst().GetValue() { //nolint:staticcheck // the field that proxies are sent
@@ -107,6 +108,11 @@ func (w *walker) entry() *listenerv3.Listener {
 		}
 	}
 	return nil
+}
+
+// restores tells whether a listener finds out where redirected connections were meant to go.
+func restores(l *listenerv3.Listener) bool {
+	return slices.ContainsFunc(l.GetListenerFilters(), func(f *listenerv3.ListenerFilter) bool { return f.GetName() == filterOriginalDst })
 }
 
 // at returns the listener at an address: of that very address, else of its port and all addresses. Without redirection

@@ -153,7 +153,7 @@ func disturbances() []scenario {
   - {match: [{uri: {prefix: /short}}], timeout: 0.2s, retries: {attempts: 0}, route: [{destination: {host: '${host}'}}]}
   - {route: [{destination: {host: '${host}'}}]}`),
 			exchanges: []exchange{
-				{path: "/short", status: 504, body: "upstream request timeout", atLeast: 150 * time.Millisecond},
+				{path: "/short", status: 504, body: "upstream request timeout", atLeast: 150 * time.Millisecond, beyond: "timeouts"},
 				{path: "/", backend: "slow", atLeast: 900 * time.Millisecond},
 			},
 		},

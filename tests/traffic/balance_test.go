@@ -53,7 +53,7 @@ func balance() []scenario {
 			},
 		},
 		{
-			name: "ejection", backends: called("steady", "fickle"),
+			name: "ejection", beyond: "ejection of endpoints", backends: called("steady", "fickle"),
 			objects: own("steady", "fickle") + rule(`
     loadBalancer: {simple: ROUND_ROBIN}
     outlierDetection: {consecutive5xxErrors: 3, interval: 0.1s, baseEjectionTime: 1s, maxEjectionPercent: 100}`) +
@@ -190,7 +190,7 @@ func everywhere() string {
 func failovers() []scenario {
 	return []scenario{
 		{
-			name: "failover", backends: called("near", "zone", "far"),
+			name: "failover", beyond: "ejection of endpoints", backends: called("near", "zone", "far"),
 			objects: everywhere() + rule("    "+outliers),
 			then: func(t *testing.T, r *run) {
 				if c := r.count(t, 30, exchange{}); c["near"] != 30 {
@@ -203,7 +203,7 @@ func failovers() []scenario {
 			},
 		},
 		{
-			name: "failover-region", backends: called("near", "north", "east"),
+			name: "failover-region", beyond: "ejection of endpoints", backends: called("near", "north", "east"),
 			objects: localities(map[string]string{"near": "west/west-1", "north": "north/north-1", "east": "east/east-1"}) + rule("    "+outliers+`
     loadBalancer: {localityLbSetting: {failover: [{from: west, to: north}]}}`),
 			then: func(t *testing.T, r *run) {
@@ -217,7 +217,7 @@ func failovers() []scenario {
 			},
 		},
 		{
-			name: "failover-labels", backends: called("same", "other"),
+			name: "failover-labels", beyond: "ejection of endpoints", backends: called("same", "other"),
 			objects: service("${host}", strings.ReplaceAll(at("same"), "version: same", "app: caller"), at("other")) + rule("    "+outliers+`
     loadBalancer: {localityLbSetting: {failoverPriority: [app]}}`),
 			then: func(t *testing.T, r *run) {

@@ -16,6 +16,9 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
+// deciding is why walks do not tell what becomes of a request.
+const deciding = "what another service decides"
+
 // asking are the objects of a scenario in which a service decides about requests to a workload.
 func asking(workload, protocol string) string {
 	return through("${host}", workload) + networking("ServiceEntry", "authz-${name}", `
@@ -53,9 +56,9 @@ func custom() []scenario {
 			objects: asking("askhttp", "HTTP"),
 			exchanges: []exchange{
 				{path: "/free", backend: "askhttp", seen: headers{"x-checked": ""}},
-				{path: "/asked?q", headers: headers{"x-allow": "yes"}, backend: "askhttp", seen: headers{"x-checked": "/check/asked?q more"}, answer: headers{"x-note": "fine"}},
-				{path: "/asked", headers: headers{"x-allow": "no"}, status: 403, body: "you may not", answer: headers{"x-reason": "no"}},
-				{path: "/asked", status: 403},
+				{path: "/asked?q", headers: headers{"x-allow": "yes"}, backend: "askhttp", seen: headers{"x-checked": "/check/asked?q more"}, answer: headers{"x-note": "fine"}, beyond: deciding},
+				{path: "/asked", headers: headers{"x-allow": "no"}, status: 403, body: "you may not", answer: headers{"x-reason": "no"}, beyond: deciding},
+				{path: "/asked", status: 403, beyond: deciding},
 			},
 		},
 		{
@@ -65,6 +68,16 @@ func custom() []scenario {
   provider: {name: nobody}
   rules: [{to: [{operation: {hosts: ['${host}']}}]}]`),
 			exchanges: []exchange{{status: 403, body: denied}},
+		},
+		{
+			// The workload's Sidecar hides the service that should decide, so that the Envoy has no cluster of it.
+			name: "custom-hidden", ports: []string{"authz", "decider"},
+			providers: "\n- {name: '${name}', envoyExtAuthzHttp: {service: 'authz.${host}', port: ${authz}}}",
+			objects:   asking("blind", "HTTP"),
+			exchanges: []exchange{
+				{path: "/free", backend: "blind"},
+				{path: "/asked", headers: headers{"x-allow": "yes"}, status: 403, body: denied},
+			},
 		},
 	}
 }
@@ -92,8 +105,8 @@ func customGRPC() []scenario {
 			objects: asking("askgrpc", "GRPC"),
 			exchanges: []exchange{
 				{path: "/free", backend: "askgrpc", seen: headers{"x-checked": ""}},
-				{path: "/asked", headers: headers{"x-allow": "yes"}, backend: "askgrpc", seen: headers{"x-checked": "GET /asked", "x-allow": ""}, answer: headers{"x-note": "fine"}},
-				{path: "/asked", status: 401, body: "you may not", answer: headers{"x-reason": "401"}},
+				{path: "/asked", headers: headers{"x-allow": "yes"}, backend: "askgrpc", seen: headers{"x-checked": "GET /asked", "x-allow": ""}, answer: headers{"x-note": "fine"}, beyond: deciding},
+				{path: "/asked", status: 401, body: "you may not", answer: headers{"x-reason": "401"}, beyond: deciding},
 			},
 		},
 	}

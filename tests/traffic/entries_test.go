@@ -100,7 +100,7 @@ func scopes() []scenario {
 func tunnels() []scenario {
 	return []scenario{
 		{
-			name: "tcp-weights", ports: []string{"tcp"},
+			name: "tcp-weights", connections: true, ports: []string{"tcp"},
 			start: func(t *testing.T, r *run) {
 				for _, n := range []string{"few", "many", "none"} {
 					r.vars[n] = strconv.Itoa(harness.NewTCPEcho(t, n).Port())
@@ -122,7 +122,7 @@ func tunnels() []scenario {
 			},
 		},
 		{
-			name: "sni", ports: []string{"tcp"},
+			name: "sni", connections: true, ports: []string{"tcp"},
 			start:     func(t *testing.T, r *run) { r.secured(t, tls.NoClientCert, "a", "b") },
 			listeners: egress(caller, "TLS", "tcp", "*.sni.example"),
 			objects: connections("TLS", "*.${host}", "a") + connections("TLS", "a.inner.example", "a") + connections("TLS", "b.inner.example", "b") +

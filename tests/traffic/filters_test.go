@@ -25,7 +25,7 @@ func inserted(name, before, config string) string {
 func filters() []scenario {
 	return []scenario{
 		{
-			name: "filter-inbound",
+			name: "filter-inbound", beyond: "rates, and Lua",
 			objects: through("${host}", "limited") + inserted("${name}-limit", "", `
           "@type": type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit
           stat_prefix: http_local_rate_limiter

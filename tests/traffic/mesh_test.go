@@ -41,6 +41,7 @@ func workloads() []workload {
 		{name: "gate", namespace: namespace, address: "127.0.2.3"},
 		{name: "askhttp", namespace: namespace, address: "127.0.2.4"},
 		{name: "askgrpc", namespace: namespace, address: "127.0.2.7"},
+		{name: "blind", namespace: namespace, address: "127.0.2.8"},
 		{name: "strict", namespace: namespace, address: "127.0.2.5"},
 		{name: "limited", namespace: namespace, address: "127.0.2.6"},
 	}
@@ -55,6 +56,7 @@ type mesh struct {
 	plane  *server.Server
 	envoys map[string]*harness.Envoy
 	apps   map[string]*harness.HTTPBackend
+	oracle *oracle
 }
 
 // newMesh prepares a mesh without starting it.
@@ -96,6 +98,7 @@ func (m *mesh) start(t *testing.T, runs []*run) {
 	m.plane = plane.Start(t, m.dir, func(o *server.Options) {
 		o.Mesh = config
 		o.Settings.EnablePersistentSessionFilter = true
+		m.oracle = newOracle(t, m, o.Settings, config)
 	})
 	t.Cleanup(m.plane.Stop)
 	for _, w := range workloads() {
@@ -131,15 +134,24 @@ func (m *mesh) sidecar(w workload, egress, ingress string) string {
 		"  egress:\n" + cmp.Or(egress, "  - hosts: ['~/*']\n")
 }
 
+// node is the name of a workload's proxy.
+func (w workload) node() string {
+	return fmt.Sprintf("sidecar~%s~%s.%s~%s.svc.cluster.local", w.address, w.name, w.namespace, w.namespace)
+}
+
+// metadata is what a workload's proxy says about itself.
+func (w workload) metadata() map[string]any {
+	return map[string]any{
+		"NAMESPACE": w.namespace, "INSTANCE_IPS": w.address, "CLUSTER_ID": "Kubernetes", "INTERCEPTION_MODE": "NONE",
+		"NAME": w.name, "LABELS": map[string]any{"app": w.name},
+	}
+}
+
 // envoy starts the sidecar of a workload.
 func (m *mesh) envoy(t *testing.T, w workload) *harness.Envoy {
 	t.Helper()
 	return harness.NewEnvoy(t, harness.EnvoyOptions{
-		NodeID: fmt.Sprintf("sidecar~%s~%s.%s~%s.svc.cluster.local", w.address, w.name, w.namespace, w.namespace),
-		Metadata: map[string]any{
-			"NAMESPACE": w.namespace, "INSTANCE_IPS": w.address, "CLUSTER_ID": "Kubernetes", "INTERCEPTION_MODE": "NONE",
-			"NAME": w.name, "LABELS": map[string]any{"app": w.name},
-		},
+		NodeID: w.node(), Metadata: w.metadata(),
 		XDSAddress: m.plane.GRPC.String(), Bootstrap: "node: {locality: {region: west, zone: west-1}}",
 	})
 }

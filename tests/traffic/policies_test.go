@@ -111,7 +111,7 @@ func tcpPolicies() []scenario {
 			"  ports: [{number: ${%[1]s}, name: tcp, protocol: TCP}]\n  endpoints: [{address: '${limited}'}]", port))
 	}
 	return []scenario{{
-		name: "deny-tcp", ports: []string{"open", "closed"},
+		name: "deny-tcp", connections: true, ports: []string{"open", "closed"},
 		start: func(t *testing.T, r *run) {
 			r.vars["server"] = strconv.Itoa(harness.NewTCPEcho(t, "").Port())
 		},

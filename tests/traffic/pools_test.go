@@ -23,14 +23,14 @@ func pools() []scenario {
   - {retries: {attempts: 0}, route: [{destination: {host: '${host}'}}]}`
 	return []scenario{
 		{
-			name: "overflow-connections", backends: slow,
+			name: "overflow-connections", beyond: "how busy a service is", backends: slow,
 			objects: own("slow") + routed(unretried) + rule("    connectionPool: {tcp: {maxConnections: 1}, http: {http1MaxPendingRequests: 1}}"),
 			then: func(t *testing.T, r *run) {
 				overflows(t, r, 1) // while there is no connection yet the first one waits, and no second one may
 			},
 		},
 		{
-			name: "overflow-requests", backends: slow,
+			name: "overflow-requests", beyond: "how busy a service is", backends: slow,
 			objects: own("slow") + routed(unretried) + rule("    connectionPool: {http: {http2MaxRequests: 3}}"),
 			then: func(t *testing.T, r *run) {
 				overflows(t, r, 3)
@@ -57,6 +57,9 @@ func pools() []scenario {
 	}
 }
 
+// certificates is why walks do not tell whether a handshake with a service succeeds.
+const certificates = "what a server's TLS wants"
+
 // origination are scenarios about TLS that a sidecar begins.
 func origination() []scenario {
 	return []scenario{
@@ -77,10 +80,10 @@ func origination() []scenario {
   - {match: [{uri: {prefix: /plain}}], route: [`+to("plain")+`]}`),
 			exchanges: []exchange{
 				{path: "/good", backend: "a", seen: headers{"x-forwarded-proto": "http"}},
-				{path: "/wrong", status: 503},
+				{path: "/wrong", status: 503, beyond: certificates},
 				{path: "/unverified", backend: "a"},
-				{path: "/unknown", status: 503},
-				{path: "/plain", status: 400}, // what a Go server answers to plaintext on a port of TLS
+				{path: "/unknown", status: 503, beyond: certificates},
+				{path: "/plain", status: 400, beyond: certificates}, // what a Go server answers to plaintext on a port of TLS
 			},
 			then: func(t *testing.T, r *run) {
 				between(t, "wrong names", r.stat(t, "wrong", "ssl.fail_verify_san"), 1, 3)
@@ -96,7 +99,7 @@ func origination() []scenario {
   - {name: simple, trafficPolicy: {tls: {mode: SIMPLE, sni: example.com, caCertificates: '${roots}'}}}`) + routed(`
   - {match: [{uri: {prefix: /mutual}}], route: [`+to("mutual")+`]}
   - {match: [{uri: {prefix: /simple}}], route: [`+to("simple")+`]}`),
-			exchanges: []exchange{{path: "/mutual", backend: "a"}, {path: "/simple", status: 503}},
+			exchanges: []exchange{{path: "/mutual", backend: "a"}, {path: "/simple", status: 503, beyond: certificates}},
 		},
 	}
 }

@@ -34,7 +34,7 @@ func requests(want map[string]int64) func(*testing.T, *run) {
 func retries() []scenario {
 	return []scenario{
 		{
-			name: "retry-status", backends: []backend{{"twice", failing(2)}, {"always", failing(0)}, {"once", failing(1)}},
+			name: "retry-status", beyond: "what failing backends answer, and retries", backends: []backend{{"twice", failing(2)}, {"always", failing(0)}, {"once", failing(1)}},
 			objects: own("twice", "always", "once") + subsets("twice", "always", "once") + routed(`
   - {match: [{uri: {prefix: /twice}}], retries: {attempts: 3, retryOn: 5xx, perTryTimeout: 5s}, route: [`+to("twice")+`]}
   - {match: [{uri: {prefix: /always}}], retries: {attempts: 3, retryOn: "503,gateway-error"}, route: [`+to("always")+`]}
@@ -48,7 +48,7 @@ func retries() []scenario {
 		},
 		{
 			// What is not listed in retryOn is not retried; by default only what is safe is.
-			name: "retry-not", backends: []backend{{"listed", harness.Behaviour{Status: 500, Failures: 1}}, {"default", harness.Behaviour{Status: 500, Failures: 1}}},
+			name: "retry-not", beyond: "what failing backends answer, and retries", backends: []backend{{"listed", harness.Behaviour{Status: 500, Failures: 1}}, {"default", harness.Behaviour{Status: 500, Failures: 1}}},
 			objects: own("listed", "default") + subsets("listed", "default") + routed(`
   - {match: [{uri: {prefix: /listed}}], retries: {attempts: 3, retryOn: "reset,503"}, route: [`+to("listed")+`]}
   - {route: [`+to("default")+`]}`),
@@ -56,7 +56,7 @@ func retries() []scenario {
 			then:      requests(map[string]int64{"listed": 1, "default": 1}),
 		},
 		{
-			name: "retry-reset", backends: []backend{{"twice", harness.Behaviour{Abort: true, Failures: 2}}, {"once", harness.Behaviour{Abort: true, Failures: 1}}},
+			name: "retry-reset", beyond: "what failing backends answer, and retries", backends: []backend{{"twice", harness.Behaviour{Abort: true, Failures: 2}}, {"once", harness.Behaviour{Abort: true, Failures: 1}}},
 			objects: own("twice", "once") + subsets("twice", "once") + routed(`
   - {match: [{uri: {prefix: /retried}}], retries: {attempts: 2, retryOn: reset}, route: [`+to("twice")+`]}
   - {route: [`+to("once")+`]}`),
@@ -64,14 +64,14 @@ func retries() []scenario {
 			then:      requests(map[string]int64{"twice": 3, "once": 1}),
 		},
 		{
-			name: "retry-timeout", backends: []backend{{"slow", harness.Behaviour{Delay: 3 * time.Second}}},
+			name: "retry-timeout", beyond: "timeouts", backends: []backend{{"slow", harness.Behaviour{Delay: 3 * time.Second}}},
 			objects: own("slow") + routed(`
   - {retries: {attempts: 2, retryOn: 5xx, perTryTimeout: 0.2s}, route: [{destination: {host: '${host}'}}]}`),
 			exchanges: []exchange{{status: 504, atLeast: 550 * time.Millisecond}},
 			then:      requests(map[string]int64{"slow": 3}),
 		},
 		{
-			name: "retry-elsewhere", backends: []backend{{"good", harness.Behaviour{}}, {"bad", failing(0)}},
+			name: "retry-elsewhere", beyond: "what failing backends answer, and retries", backends: []backend{{"good", harness.Behaviour{}}, {"bad", failing(0)}},
 			objects: own("good", "bad") + rule("    loadBalancer: {simple: ROUND_ROBIN}") + routed(`
   - {retries: {attempts: 1, retryOn: "503"}, route: [{destination: {host: '${host}'}}]}`),
 			then: func(t *testing.T, r *run) {

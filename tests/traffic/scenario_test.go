@@ -33,6 +33,10 @@ type scenario struct {
 	providers string // of the mesh configuration
 	objects   string
 	exchanges []exchange
+	// beyond says why walks cannot tell what comes of its requests; empty means that all are compared with walks.
+	beyond string
+	// connections says that it makes no requests but TCP connections, which are not walked.
+	connections bool
 	// then checks what a table cannot say, after the exchanges.
 	then func(t *testing.T, r *run)
 }
@@ -70,6 +74,7 @@ type exchange struct {
 	seenPath, seenHost string // as the application saw them
 	seenProto          string
 	atLeast            time.Duration // it took
+	beyond             string        // why a walk cannot tell what comes of it; empty means that it is compared
 }
 
 // run is a scenario in the mesh.
@@ -78,6 +83,7 @@ type run struct {
 	mesh     *mesh
 	backends map[string]*harness.HTTPBackend
 	vars     map[string]string
+	changed  bool // its objects are not those that the mesh began with
 }
 
 // prepare starts what the scenario needs besides the mesh.
@@ -124,10 +130,11 @@ func (r *run) expand(t *testing.T, text string) string {
 // write replaces the scenario's objects.
 func (r *run) write(t *testing.T, objects string) {
 	t.Helper()
+	r.changed = r.mesh.oracle != nil
 	r.mesh.write(t, r.name+".yaml", r.expand(t, objects))
 }
 
-// do sends the request of an exchange.
+// do sends the request of an exchange. It is an error if what comes of it is not what walks say.
 func (r *run) do(ctx context.Context, x exchange) (*harness.Reply, error) {
 	h := http.Header{}
 	for k, v := range x.headers {
@@ -141,10 +148,14 @@ func (r *run) do(ctx context.Context, x exchange) (*harness.Reply, error) {
 	if x.fresh {
 		client = r.mesh.fresh
 	}
-	return client.Do(ctx, harness.Request{
+	reply, err := client.Do(ctx, harness.Request{
 		Method: x.method, URL: "http://" + net.JoinHostPort(r.mesh.addressOf(x.from), port) + "/" + strings.TrimPrefix(x.path, "/"),
 		Host: cmp.Or(x.host, r.vars["host"]), Header: h,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return reply, r.agree(x, reply)
 }
 
 // check sends the request of an exchange and says what is not as expected.

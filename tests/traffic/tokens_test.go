@@ -84,7 +84,8 @@ func good(t *testing.T, s *harness.Signer) []exchange {
 // bad are requests with tokens that nobody may accept.
 func bad(t *testing.T, s *harness.Signer) []exchange {
 	hour := func(n int) int64 { return time.Now().Add(time.Duration(n) * time.Hour).Unix() }
-	return []exchange{
+	const beyond = "whether a token is valid"
+	out := []exchange{
 		{headers: bearing(t, s, claims{"exp": hour(-1)}), status: 401, body: "Jwt is expired"},
 		{headers: bearing(t, s, claims{"nbf": hour(1)}), status: 401, body: "Jwt not yet valid"},
 		// Envoy says 403 where a token is good, but for somebody else.
@@ -93,6 +94,10 @@ func bad(t *testing.T, s *harness.Signer) []exchange {
 		{headers: bearing(t, harness.NewSigner(t, "first"), nil), status: 401, body: "Jwt verification fails"},
 		{headers: headers{"authorization": "Bearer nonsense"}, status: 401},
 	}
+	for i := range out {
+		out[i].beyond = beyond
+	}
+	return out
 }
 
 // required are requests to the host that wants a token.

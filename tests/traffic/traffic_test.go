@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every scenario's requests have the outcome that its table says, through Envoys that reject nothing.
+// Every scenario's requests have the outcome that its table says, and that walks say, through Envoys that reject nothing.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -23,4 +23,5 @@ func TestTraffic(t *testing.T) {
 		}
 	})
 	m.noRejections(t)
+	m.oracle.report(t, runs)
 }
