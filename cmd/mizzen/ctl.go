@@ -43,7 +43,7 @@ func (f offlineFlags) start(ctx context.Context, lookup func(string) (string, bo
 	for _, err := range errs {
 		warn(stderr, fmt.Sprintf("environment: %v", err))
 	}
-	in, err := offline.Read(ctx, offline.Files{Dir: f.dir, Mesh: f.meshConfig, Networks: f.meshNetworks})
+	in, err := offline.Read(ctx, offline.Files{Dir: f.dir, Mesh: f.meshConfig, Networks: f.meshNetworks, Settings: settings})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/mizzen-mesh/mizzen/pilot/allocate"
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/server"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
@@ -151,16 +152,16 @@ func (f discoveryFlags) options(log *slog.Logger, settings *model.Settings) (ser
 // addSources adds the directory, the cluster, or both, and the mesh configuration's inputs.
 func (f discoveryFlags) addSources(o *server.Options) error {
 	var selecting []selects
+	withCluster := f.kubeconfig != "" || f.configDir == ""
 	if f.configDir != "" {
-		src, err := file.New(file.Options{Dir: f.configDir, Check: validate.Object})
+		directory, err := f.directory(o.Settings, withCluster)
 		if err != nil {
 			return err
 		}
-		directory := selection.New(src, o.Settings.Revision, o.Settings.SystemNamespace)
 		selecting, o.Sources = append(selecting, directory), append(o.Sources, directory)
 	}
 	var cluster *rest.Config
-	if f.kubeconfig != "" || f.configDir == "" {
+	if withCluster {
 		var err error
 		if cluster, err = clientcmd.BuildConfigFromFlags("", f.kubeconfig); err != nil {
 			return fmt.Errorf("configuration of the cluster: %w", err)
@@ -172,6 +173,11 @@ func (f discoveryFlags) addSources(o *server.Options) error {
 			return err
 		}
 		selecting, o.Sources = append(selecting, src), append(o.Sources, src)
+		writing := rest.CopyConfig(cluster)
+		writing.QPS, writing.Burst = f.kubeQPS, f.kubeBurst
+		if o.Addresses, err = server.NewAddressWriter(o.Log, o.Settings, writing, src.Name()); err != nil {
+			return err
+		}
 	}
 	inputs, err := f.meshInputs(cluster, o.Settings)
 	if err != nil {
@@ -184,6 +190,20 @@ func (f discoveryFlags) addSources(o *server.Options) error {
 		})
 	}
 	return nil
+}
+
+// directory returns the source of the directory's objects. Without a cluster, where the leader writes them, it gives
+// ServiceEntries their addresses.
+func (f discoveryFlags) directory(s *model.Settings, withCluster bool) (*selection.Source, error) {
+	files, err := file.New(file.Options{Dir: f.configDir, Check: validate.Object})
+	if err != nil {
+		return nil, err
+	}
+	var src source.Source = files
+	if !withCluster && s.EnableIPAutoallocate {
+		src = allocate.NewSource(src, server.AddressRanges(s))
+	}
+	return selection.New(src, s.Revision, s.SystemNamespace), nil
 }
 
 // selects is a source that can leave out namespaces.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/mizzen-mesh/mizzen/pilot/allocate"
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/server"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
 	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
@@ -18,6 +20,8 @@ type Files struct {
 	Dir string
 	// Mesh and Networks are the files of the mesh configuration and the mesh networks; empty means none.
 	Mesh, Networks string
+	// Settings say whether and from where ServiceEntries get addresses; nil means the defaults.
+	Settings *model.Settings
 }
 
 // Input is what a control plane is given.
@@ -58,7 +62,16 @@ func Read(ctx context.Context, f Files) (*Input, error) {
 	if !sink.complete {
 		return nil, fmt.Errorf("reading %s: %w", f.Dir, context.Cause(ctx))
 	}
-	return &Input{Objects: sink.objects, Mesh: mesh, Problems: append(problems, sink.problems...)}, nil
+	in := &Input{Objects: sink.objects, Mesh: mesh, Problems: append(problems, sink.problems...)}
+	settings := f.Settings
+	if settings == nil {
+		settings = model.DefaultSettings()
+	}
+	if settings.EnableIPAutoallocate {
+		objects, without := allocate.Fill(in.Objects, server.AddressRanges(settings))
+		in.Objects, in.Problems = objects, append(in.Problems, without...)
+	}
+	return in, nil
 }
 
 // once takes what a source has at its start. The source calls it from one goroutine, which Read waits for.

@@ -73,7 +73,7 @@ func Variables() []Variable {
 				return fmt.Errorf("MIZZEN_VHDS: %q is not off, on or auto", v)
 			},
 		},
-	}, slices.Concat(servingVariables(), rareVariables(), keyVariables())...)
+	}, slices.Concat(servingVariables(), rareVariables(), keyVariables(), addressVariables())...)
 }
 
 // ParseSettings reads the settings from an environment. Values that do not parse are errors; their defaults stay.

@@ -19,6 +19,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
 	"github.com/mizzen-mesh/mizzen/pilot/source/jwks"
+	"github.com/mizzen-mesh/mizzen/pilot/status"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pilot/xds"
@@ -34,6 +35,8 @@ type Options struct {
 	// server is not ready before the first delivery.
 	MeshSource func(ctx context.Context, deliver func(*model.Mesh, []source.Problem)) error
 	Sources    []source.Source
+	// Addresses, if set, writes the addresses of ServiceEntries to the cluster of one of the sources. See NewAddressWriter.
+	Addresses *status.Addresses
 
 	GRPCAddr, HTTPAddr, MonitoringAddr string
 	Profile                            bool // serve /debug/pprof
@@ -115,9 +118,14 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// runSources runs what delivers objects, and the fetcher of keys that they name.
+// runSources runs what delivers objects, the fetcher of keys that they name, and what writes to their statuses.
 func (s *Server) runSources(ctx context.Context, keys *jwks.Fetcher) {
-	tap := newTap(s.loop, keys, len(s.opts.Sources))
+	tap := newTap(s.loop, keys, s.opts.Addresses, len(s.opts.Sources))
+	if w := s.opts.Addresses; w != nil {
+		s.run(func() {
+			w.Run(ctx, func(p []source.Problem) { s.loop.Problems(status.AddressesName, p) })
+		})
+	}
 	s.run(func() {
 		if err := keys.Run(ctx, s.loop); err != nil && ctx.Err() == nil {
 			s.failed <- fmt.Errorf("fetching keys: %w", err)
