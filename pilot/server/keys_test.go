@@ -71,13 +71,17 @@ func TestKeysBeforeReady(t *testing.T) {
 	}
 }
 
-func TestKeyVariables(t *testing.T) {
+func TestCheckedVariables(t *testing.T) {
 	t.Parallel()
 	for name, values := range map[string]map[string]bool{
 		varRemoteKeys:  {"false": true, "istiod": true, "true": true, "hybrid": true, "envoy": true, "yes": false},
 		varKeyRefresh:  {"20m": true, "0s": false, "-1s": false, "soon": false},
 		varKeysBlocked: {"10.0.0.0/8, fd00::/8": true, "10.0.0.1": false, "x": false},
 		varKeysAllowed: {"127.0.0.0/8": true, "127.0.0.1/33": false},
+		varAllocateV4:  {"10.0.0.0/8": true, "fd00::/8": false, "10.0.0.1": false},
+		varAllocateV6:  {"fd00::/64": true, "10.0.0.0/8": false},
+		varElect:       {"false": true, "never": false},
+		varPodName:     {"istiod-1": true},
 	} {
 		for text, good := range values {
 			s, errs := ParseSettings(func(n string) (string, bool) { return text, n == name })
