@@ -2,7 +2,9 @@ package offline
 
 import (
 	"bytes"
+	"maps"
 	"net/netip"
+	"slices"
 	"os"
 	"path/filepath"
 	"testing"
@@ -69,7 +71,7 @@ func TestDirectoryGivesAddresses(t *testing.T) {
 			tables[host] = ips[0]
 			r := got[translate.ListenerType][ips[0]+"_5432"]
 			if r == nil {
-				t.Fatalf("no listener at %s among %v", ips[0], sortedNames(got[translate.ListenerType]))
+				t.Fatalf("no listener at %s among %v", ips[0], slices.Sorted(maps.Keys(got[translate.ListenerType])))
 			}
 			l, _ := r.Message.(*listenerv3.Listener)
 			if at := l.GetAddress().GetSocketAddress().GetAddress(); at != ips[0] {
