@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"maps"
 	"net/netip"
-	"slices"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 )
@@ -160,6 +161,10 @@ func (g *Graph) run(id ID, env Env, old *Cell) *Cell {
 	}
 	rec := &Recorder{}
 	value := spec.compute(rec, id, env)
+	if value != nil && !reflect.TypeOf(value).Comparable() {
+		// Said at once, by who is computed: the comparison itself would fail much later, by who is verified.
+		panic(fmt.Sprintf("cell: the value of a cell of kind %d is a %T, which cannot be compared", id.Kind, value))
+	}
 	g.stats.Computed++
 	if old != nil && !old.gone && spec.equal(old.value, value) {
 		g.stats.Cutoffs++

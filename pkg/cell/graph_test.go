@@ -181,3 +181,16 @@ func TestEqualValueStopsThere(t *testing.T) {
 		t.Fatalf("computed %d cells with %d cut-offs, want 1 and 1", after.Computed-before.Computed, after.Cutoffs-before.Cutoffs)
 	}
 }
+
+// TestValuesAreComparable checks that a value which cannot be compared is refused when it is computed.
+func TestValuesAreComparable(t *testing.T) {
+	t.Parallel()
+	g := New()
+	g.Define(1, func(*Recorder, ID, Env) any { return []int{1} }, nil)
+	defer func() {
+		if r := recover(); r == nil {
+			t.Error("a slice is the value of a cell")
+		}
+	}()
+	g.Get(nil, ID{Kind: 1}, nil)
+}

@@ -36,9 +36,15 @@ func (s *Set) metrics(id metricsID) []*accesslogv3.AccessLog {
 	if !s.stock || !s.c.Links(view.LinksStats) {
 		return nil
 	}
-	logs, _ := s.c.Cell(cell.ID{Kind: kindMetrics, Arg: id}).([]*accesslogv3.AccessLog)
-	return logs
+	made, _ := s.c.Cell(cell.ID{Kind: kindMetrics, Arg: id}).(*loggers)
+	if made == nil {
+		return nil
+	}
+	return made.list
 }
+
+// loggers is the value of a cell, which compares them by their pointer.
+type loggers struct{ list []*accesslogv3.AccessLog }
 
 // makeMetrics makes those loggers. Of several providers of metrics the first counts: all would count in the same names.
 func (s *Set) makeMetrics(id metricsID) []*accesslogv3.AccessLog {

@@ -50,10 +50,10 @@ func Define(g *cell.Graph, pc func() *model.PushContext) {
 		y, _ := b.(*meshconfig.ProxyConfig)
 		return proto.Equal(x, y)
 	})
-	view.DefineCell(g, pc, kindMetrics, func(c *view.Context, id metricsID) any { return New(c).makeMetrics(id) }, func(a, b any) bool {
-		x, _ := a.([]*accesslogv3.AccessLog)
-		y, _ := b.([]*accesslogv3.AccessLog)
-		return slices.EqualFunc(x, y, func(l, m *accesslogv3.AccessLog) bool { return proto.Equal(l, m) })
+	view.DefineCell(g, pc, kindMetrics, func(c *view.Context, id metricsID) any { return &loggers{New(c).makeMetrics(id)} }, func(a, b any) bool {
+		x, _ := a.(*loggers)
+		y, _ := b.(*loggers)
+		return x != nil && y != nil && slices.EqualFunc(x.list, y.list, func(l, m *accesslogv3.AccessLog) bool { return proto.Equal(l, m) })
 	})
 }
 
