@@ -100,7 +100,7 @@ func (v *View) Rows(m cell.Mask) []cell.Key {
 	}
 	if m.Has(PropTargets) {
 		for _, t := range v.targets {
-			out = append(out, cell.Key{Table: model.TableService, Name: t.Service.ServiceKey.String()})
+			out = append(out, cell.Key{Table: model.TableService, Name: t.Service.String()})
 		}
 	}
 	for g, patches := range v.patches {

@@ -29,24 +29,40 @@ type badKind struct {
 func badKinds() []badKind {
 	const networking, security, telemetry, extensions = "networking.istio.io/v1", "security.istio.io/v1", "telemetry.istio.io/v1", "extensions.istio.io/v1alpha1"
 	return []badKind{
-		{"VirtualService", networking, `{hosts: [s0], http: [{name: good, route: [{destination: {host: s0}}]}]}`,
-			`{hosts: [s1], http: [{name: bad, route: [{destination: {host: s1}, weight: -1}]}]}`, `"good"`, "spec.http[0].route[0].weight"},
-		{"VirtualService", networking, `{hosts: [s0], http: [{name: good, route: [{destination: {host: s0}}]}]}`,
-			`{hosts: [s0], http: [{name: bad, match: [{uri: {regex: "(("}}], route: [{destination: {host: s0}}]}]}`, `"good"`, "spec.http[0].match[0].uri"},
-		{"DestinationRule", networking, `{host: s0, trafficPolicy: {tls: {mode: SIMPLE, sni: good}}}`,
-			`{host: s1, trafficPolicy: {outlierDetection: {interval: -1s}}}`, `"good"`, "spec.trafficPolicy.outlierDetection.interval"},
-		{"ServiceEntry", networking, `{hosts: [good.example], resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}], endpoints: [{address: 10.9.0.1}]}`,
-			`{hosts: [bad.example], resolution: STATIC, ports: [{number: 70000, name: http, protocol: HTTP}], endpoints: [{address: 10.9.0.2}]}`, "good.example", "spec.ports[0].number"},
+		{
+			"VirtualService", networking, `{hosts: [s0], http: [{name: good, route: [{destination: {host: s0}}]}]}`,
+			`{hosts: [s1], http: [{name: bad, route: [{destination: {host: s1}, weight: -1}]}]}`, `"good"`, "spec.http[0].route[0].weight",
+		},
+		{
+			"VirtualService", networking, `{hosts: [s0], http: [{name: good, route: [{destination: {host: s0}}]}]}`,
+			`{hosts: [s0], http: [{name: bad, match: [{uri: {regex: "(("}}], route: [{destination: {host: s0}}]}]}`, `"good"`, "spec.http[0].match[0].uri",
+		},
+		{
+			"DestinationRule", networking, `{host: s0, trafficPolicy: {tls: {mode: SIMPLE, sni: good}}}`,
+			`{host: s1, trafficPolicy: {outlierDetection: {interval: -1s}}}`, `"good"`, "spec.trafficPolicy.outlierDetection.interval",
+		},
+		{
+			"ServiceEntry", networking, `{hosts: [good.example], resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}], endpoints: [{address: 10.9.0.1}]}`,
+			`{hosts: [bad.example], resolution: STATIC, ports: [{number: 70000, name: http, protocol: HTTP}], endpoints: [{address: 10.9.0.2}]}`, "good.example", "spec.ports[0].number",
+		},
 		{"WorkloadEntry", networking, `{address: 10.9.0.3, labels: {app: selected}}`, `{address: not an address, labels: {app: selected}}`, "10.9.0.3", "spec.address"},
-		{"Sidecar", networking, `{workloadSelector: {labels: {app: s0}}, egress: [{hosts: ["./s0.demo.svc.cluster.local", "./selected.example"]}]}`,
-			`{workloadSelector: {labels: {app: s0}}, egress: [{hosts: ["no slash"]}]}`, "s0.demo", "spec.egress[0].hosts[0]"},
-		{"EnvoyFilter", "networking.istio.io/v1alpha3",
+		{
+			"Sidecar", networking, `{workloadSelector: {labels: {app: s0}}, egress: [{hosts: ["./s0.demo.svc.cluster.local", "./selected.example"]}]}`,
+			`{workloadSelector: {labels: {app: s0}}, egress: [{hosts: ["no slash"]}]}`, "s0.demo", "spec.egress[0].hosts[0]",
+		},
+		{
+			"EnvoyFilter", "networking.istio.io/v1alpha3",
 			`{configPatches: [{applyTo: CLUSTER, match: {cluster: {service: s0.demo.svc.cluster.local}}, patch: {operation: MERGE, value: {alt_stat_name: good}}}]}`,
-			`{configPatches: [{applyTo: CLUSTER, patch: {operation: MERGE, value: {connect_timeout: [1]}}}, {applyTo: HTTP_FILTER, patch: {operation: ADD}}]}`, `"good"`, "spec.configPatches"},
-		{"PeerAuthentication", security, `{selector: {matchLabels: {app: s0}}, mtls: {mode: STRICT}, portLevelMtls: {8099: {mode: DISABLE}}}`,
-			`{selector: {matchLabels: {app: s0}}, portLevelMtls: {0: {mode: DISABLE}}}`, "8099", "spec.portLevelMtls"},
-		{"AuthorizationPolicy", security, `{action: DENY, rules: [{to: [{operation: {paths: [/good]}}]}]}`,
-			`{action: DENY, rules: [{when: [{key: no.such.key, values: [x]}]}]}`, "/good", "spec.rules[0].when[0].key"},
+			`{configPatches: [{applyTo: CLUSTER, patch: {operation: MERGE, value: {connect_timeout: [1]}}}, {applyTo: HTTP_FILTER, patch: {operation: ADD}}]}`, `"good"`, "spec.configPatches",
+		},
+		{
+			"PeerAuthentication", security, `{selector: {matchLabels: {app: s0}}, mtls: {mode: STRICT}, portLevelMtls: {8099: {mode: DISABLE}}}`,
+			`{selector: {matchLabels: {app: s0}}, portLevelMtls: {0: {mode: DISABLE}}}`, "8099", "spec.portLevelMtls",
+		},
+		{
+			"AuthorizationPolicy", security, `{action: DENY, rules: [{to: [{operation: {paths: [/good]}}]}]}`,
+			`{action: DENY, rules: [{when: [{key: no.such.key, values: [x]}]}]}`, "/good", "spec.rules[0].when[0].key",
+		},
 		{"RequestAuthentication", security, `{jwtRules: [{issuer: good}]}`, `{jwtRules: [{issuer: "", jwksUri: "not a uri"}]}`, `"good"`, "spec.jwtRules[0]"},
 		{"Telemetry", telemetry, `{accessLogging: [{providers: [{name: envoy}]}]}`, `{tracing: [{randomSamplingPercentage: 101}]}`, "/dev/stdout", "spec.tracing[0].randomSamplingPercentage"},
 		{"WasmPlugin", extensions, `{url: oci://registry.example/good, phase: AUTHN}`, `{url: "", phase: AUTHN}`, "demo.good", "spec.url"},
