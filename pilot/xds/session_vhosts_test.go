@@ -118,9 +118,10 @@ func (c *vhostClient) receive() (n int) {
 			c.t.Fatalf("%s: a second response is in flight", typ)
 		}
 		c.nonce[typ] = m.nonce
-		if c.unacked[typ] = c.take(typ, m); c.unacked[typ] == nil {
-			maps.Copy(c.said[typ], m.versions)
+		if c.unacked[typ] = c.take(typ, m); c.unacked[typ] != nil {
+			continue // what Envoy says it holds is what it has acknowledged last, removals too
 		}
+		maps.Copy(c.said[typ], m.versions)
 		for _, name := range m.removed {
 			delete(c.said[typ], name)
 		}
