@@ -153,7 +153,8 @@ func property(t *rapid.T, k target, f *fixed, before *outcome) {
 // been made like that.
 func broken() *regexp.Regexp { return regexp.MustCompile(`invalid [A-Z]\w+\.\w+: `) }
 
-// means tells whether an object may change all that a node gets: it speaks of all hosts, or patches what is for the node.
+// means tells whether an object may change all that a node gets: it speaks of all hosts, shares the port, or patches what
+// is for the node.
 func means(spec proto.Message, n *corev3.Node) bool {
 	switch s := spec.(type) {
 	case *networking.VirtualService:
@@ -161,7 +162,8 @@ func means(spec proto.Message, n *corev3.Node) bool {
 	case *networking.DestinationRule:
 		return s.GetHost() == "*"
 	case *networking.ServiceEntry:
-		return slices.Contains(s.GetHosts(), "*")
+		// Whose listener a port without an address is depends on all of its services.
+		return slices.Contains(s.GetHosts(), "*") || slices.ContainsFunc(s.GetPorts(), func(p *networking.ServicePort) bool { return p.GetNumber() == 80 })
 	case *networking.EnvoyFilter:
 		return n.GetMetadata().GetFields()["NAMESPACE"].GetStringValue() == "shop"
 	}
