@@ -15,15 +15,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/mizzen-mesh/mizzen/pilot/allocate"
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/server"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
-	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/kube"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
 	"github.com/mizzen-mesh/mizzen/pilot/source/selection"
-	"github.com/mizzen-mesh/mizzen/pilot/validate"
 	"github.com/mizzen-mesh/mizzen/pilot/xds"
 )
 
@@ -154,7 +151,7 @@ func (f discoveryFlags) addSources(o *server.Options) error {
 	var selecting []selects
 	withCluster := f.kubeconfig != "" || f.configDir == ""
 	if f.configDir != "" {
-		directory, err := f.directory(o.Settings, withCluster)
+		directory, err := server.Directory(f.configDir, o.Settings, withCluster)
 		if err != nil {
 			return err
 		}
@@ -190,20 +187,6 @@ func (f discoveryFlags) addSources(o *server.Options) error {
 		})
 	}
 	return nil
-}
-
-// directory returns the source of the directory's objects. Without a cluster, where the leader writes them, it gives
-// ServiceEntries their addresses.
-func (f discoveryFlags) directory(s *model.Settings, withCluster bool) (*selection.Source, error) {
-	files, err := file.New(file.Options{Dir: f.configDir, Check: validate.Object})
-	if err != nil {
-		return nil, err
-	}
-	var src source.Source = files
-	if !withCluster && s.EnableIPAutoallocate {
-		src = allocate.NewSource(src, server.AddressRanges(s))
-	}
-	return selection.New(src, s.Revision, s.SystemNamespace), nil
 }
 
 // selects is a source that can leave out namespaces.

@@ -86,18 +86,6 @@ func filled(o *model.Object, more []*networking.ServiceEntryAddress) *model.Obje
 	return &c
 }
 
-// Fill returns a list of objects in which the ServiceEntries have what Assign gives them.
-func Fill(objects []*model.Object, r Ranges) ([]*model.Object, []source.Problem) {
-	assigned, problems := Assign(objects, r)
-	out := slices.Clone(objects)
-	for i, o := range out {
-		if f := assigned[o.ObjectKey]; f != nil {
-			out[i] = f
-		}
-	}
-	return out, problems
-}
-
 // Source is a source whose ServiceEntries get addresses by Assign.
 type Source struct {
 	source.Source

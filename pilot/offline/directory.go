@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/mizzen-mesh/mizzen/pilot/allocate"
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/server"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
-	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
-	"github.com/mizzen-mesh/mizzen/pilot/validate"
 )
 
 // Files say where an Input is read from.
@@ -49,7 +46,11 @@ func Read(ctx context.Context, f Files) (*Input, error) {
 		*one.into = data
 	}
 	mesh, problems := meshconfig.Build(nil, []meshconfig.Texts{texts})
-	src, err := file.New(file.Options{Dir: f.Dir, Check: validate.Object})
+	settings := f.Settings
+	if settings == nil {
+		settings = model.DefaultSettings()
+	}
+	src, err := server.Directory(f.Dir, settings, false)
 	if err != nil {
 		return nil, err
 	}
@@ -62,16 +63,7 @@ func Read(ctx context.Context, f Files) (*Input, error) {
 	if !sink.complete {
 		return nil, fmt.Errorf("reading %s: %w", f.Dir, context.Cause(ctx))
 	}
-	in := &Input{Objects: sink.objects, Mesh: mesh, Problems: append(problems, sink.problems...)}
-	settings := f.Settings
-	if settings == nil {
-		settings = model.DefaultSettings()
-	}
-	if settings.EnableIPAutoallocate {
-		objects, without := allocate.Fill(in.Objects, server.AddressRanges(settings))
-		in.Objects, in.Problems = objects, append(in.Problems, without...)
-	}
-	return in, nil
+	return &Input{Objects: sink.objects, Mesh: mesh, Problems: append(problems, sink.problems...)}, nil
 }
 
 // once takes what a source has at its start. The source calls it from one goroutine, which Read waits for.

@@ -12,9 +12,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/server"
 	"github.com/mizzen-mesh/mizzen/pilot/source"
-	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
-	"github.com/mizzen-mesh/mizzen/pilot/validate"
 )
 
 // requestsPerSecond is more than any test asks for.
@@ -24,7 +22,9 @@ const requestsPerSecond = 10_000
 // has the last word about its options. Whoever calls it stops the server.
 func Start(t testing.TB, dir string, change func(*server.Options)) *server.Server {
 	t.Helper()
-	src, err := file.New(file.Options{Dir: dir, Check: validate.Object})
+	settings := model.DefaultSettings()
+	settings.RequestsPerSecond = requestsPerSecond
+	src, err := server.Directory(dir, settings, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +32,6 @@ func Start(t testing.TB, dir string, change func(*server.Options)) *server.Serve
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := model.DefaultSettings()
-	settings.RequestsPerSecond = requestsPerSecond
 	o := server.Options{
 		Log: Log(t, slog.LevelWarn), Settings: settings, Mesh: mesh, Sources: []source.Source{src},
 		GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", ShutdownDuration: time.Second,

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -33,8 +33,8 @@ func TestDirectoryAssignsAddresses(t *testing.T) {
 	t.Parallel()
 	const manifest = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: a, namespace: shop}\n" +
 		"spec: {hosts: [a.com], resolution: DNS, ports: [{number: 80, name: tcp, protocol: TCP}]}\n"
-	f := discoveryFlags{configDir: t.TempDir()}
-	if err := os.WriteFile(filepath.Join(f.configDir, "a.yaml"), []byte(manifest), 0o600); err != nil {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	off := model.DefaultSettings()
@@ -48,7 +48,7 @@ func TestDirectoryAssignsAddresses(t *testing.T) {
 		"a directory by a cluster": {model.DefaultSettings(), true, 0},
 		"switched off":             {off, false, 0},
 	} {
-		src, err := f.directory(c.settings, c.withCluster)
+		src, err := Directory(dir, c.settings, c.withCluster)
 		if err != nil {
 			t.Fatal(err)
 		}
