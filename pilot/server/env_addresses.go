@@ -25,24 +25,12 @@ const (
 
 // addressVariables are those about allocated addresses and about who among control planes writes to the cluster.
 func addressVariables() []Variable {
-	checked := func(name, def, doc string, check func(string) error) Variable {
-		return Variable{Name: name, Default: def, Doc: doc, Stage: "compatible", set: func(s *model.Settings, v string) error {
-			if err := check(v); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			if s.Raw == nil {
-				s.Raw = map[string]string{}
-			}
-			s.Raw[name] = v
-			return nil
-		}}
-	}
 	usual := allocate.DefaultRanges()
 	return []Variable{
-		checked(varAllocateV4, usual.V4.String(), "range of the IPv4 addresses that ServiceEntries get", func(v string) error { _, err := allocate.ParseRange(v, false); return err }),
-		checked(varAllocateV6, usual.V6.String(), "range of the IPv6 addresses that ServiceEntries get", func(v string) error { _, err := allocate.ParseRange(v, true); return err }),
-		checked(varPodName, "", "the control plane's pod, its name in elections", func(string) error { return nil }),
-		checked(varElect, "true", "one control plane at a time writes to the cluster; false: this one does", func(v string) error {
+		raw(varAllocateV4, usual.V4.String(), "compatible", "range of the IPv4 addresses that ServiceEntries get", func(v string) error { _, err := allocate.ParseRange(v, false); return err }),
+		raw(varAllocateV6, usual.V6.String(), "compatible", "range of the IPv6 addresses that ServiceEntries get", func(v string) error { _, err := allocate.ParseRange(v, true); return err }),
+		raw(varPodName, "", "compatible", "the control plane's pod, its name in elections", nil),
+		raw(varElect, "true", "compatible", "one control plane at a time writes to the cluster; false: this one does", func(v string) error {
 			if _, err := strconv.ParseBool(v); err != nil {
 				return fmt.Errorf("%q is not true or false", v)
 			}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/source/jwks"
 )
 
@@ -26,34 +25,22 @@ const (
 
 // keyVariables are those about the keys for tokens.
 func keyVariables() []Variable {
-	checked := func(name, def, stage, doc string, check func(string) error) Variable {
-		return Variable{Name: name, Default: def, Doc: doc, Stage: stage, set: func(s *model.Settings, v string) error {
-			if err := check(v); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			if s.Raw == nil {
-				s.Raw = map[string]string{}
-			}
-			s.Raw[name] = v
-			return nil
-		}}
-	}
 	ranges := func(v string) error { _, err := addressRanges(v); return err }
 	return []Variable{
-		checked(varRemoteKeys, "false", "compatible", "who fetches keys for tokens: the control plane (false, istiod); proxies if the host is a service (true, hybrid) or always (envoy)", func(v string) error {
+		raw(varRemoteKeys, "false", "compatible", "who fetches keys for tokens: the control plane (false, istiod); proxies if the host is a service (true, hybrid) or always (envoy)", func(v string) error {
 			if !slices.Contains([]string{"false", "istiod", "true", "hybrid", "envoy"}, v) {
 				return fmt.Errorf("%q is not false, istiod, true, hybrid or envoy", v)
 			}
 			return nil
 		}),
-		checked(varKeyRefresh, "20m", "compatible", "how often keys for tokens are fetched anew", func(v string) error {
+		raw(varKeyRefresh, "20m", "compatible", "how often keys for tokens are fetched anew", func(v string) error {
 			if d, err := time.ParseDuration(v); err != nil || d <= 0 {
 				return fmt.Errorf("%q is not a duration above 0", v)
 			}
 			return nil
 		}),
-		checked(varKeysBlocked, "", "compatible", "ranges of addresses, by commas, where keys for tokens are never fetched", ranges),
-		checked(varKeysAllowed, "", "experimental", "ranges of addresses of this machine, its link or a cloud's metadata, by commas, where keys may be fetched nevertheless", ranges),
+		raw(varKeysBlocked, "", "compatible", "ranges of addresses, by commas, where keys for tokens are never fetched", ranges),
+		raw(varKeysAllowed, "", "experimental", "ranges of addresses of this machine, its link or a cloud's metadata, by commas, where keys may be fetched nevertheless", ranges),
 	}
 }
 
