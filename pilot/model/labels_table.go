@@ -63,30 +63,14 @@ func labelKeys(o *Object) []string {
 		return nil
 	}
 	switch s := o.Spec.(type) {
-	case *networking.Sidecar:
-		return keysOf(s.GetWorkloadSelector().GetLabels())
-	case *networking.EnvoyFilter:
-		return keysOf(s.GetWorkloadSelector().GetLabels())
-	case *networking.Gateway:
-		return keysOf(s.GetSelector())
 	case *networking.DestinationRule:
 		return ruleLabelKeys(s)
 	case *networking.VirtualService:
 		return sourceLabelKeys(s)
-	case *proxyconfig.ProxyConfig:
-		return keysOf(s.GetSelector().GetMatchLabels())
-	case *security.PeerAuthentication:
-		return keysOf(s.GetSelector().GetMatchLabels())
-	case *security.RequestAuthentication:
-		return keysOf(s.GetSelector().GetMatchLabels())
-	case *security.AuthorizationPolicy:
-		return keysOf(s.GetSelector().GetMatchLabels())
-	case *telemetry.Telemetry:
-		return keysOf(s.GetSelector().GetMatchLabels())
-	case *extensions.WasmPlugin:
-		return keysOf(s.GetSelector().GetMatchLabels())
-	case *extensions.TrafficExtension:
-		return keysOf(s.GetSelector().GetMatchLabels())
+	case *networking.Sidecar, *networking.EnvoyFilter, *networking.Gateway, *proxyconfig.ProxyConfig,
+		*security.PeerAuthentication, *security.RequestAuthentication, *security.AuthorizationPolicy,
+		*telemetry.Telemetry, *extensions.WasmPlugin, *extensions.TrafficExtension:
+		return keysOf(selectorOf(s))
 	}
 	return nil
 }

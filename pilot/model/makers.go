@@ -134,38 +134,40 @@ func (f *finder) selected(row string) {
 		return
 	}
 	for _, o := range f.pc.objects[Kind(kind)].Prefix(namespace + "/") {
-		if labels, whole := selectorOf(o.Spec); whole && LabelsMatch(labels, f.origin.Labels) {
+		if !namesTargets(o.Spec) && LabelsMatch(selectorOf(o.Spec), f.origin.Labels) {
 			f.add(o.ObjectKey)
 		}
 	}
 }
 
-// selectorOf returns the labels of the workloads that an object is about, empty for all. It is false for objects that
-// name Gateways or services instead.
-func selectorOf(spec any) (labels map[string]string, ok bool) {
+// namesTargets tells whether an object is about Gateways or services that it names, not about workloads.
+func namesTargets(spec any) bool {
 	if s, many := spec.(interface {
 		GetTargetRefs() []*metav1.PolicyTargetReference
 	}); many && len(s.GetTargetRefs()) > 0 {
-		return nil, false
+		return true
 	}
-	if s, one := spec.(interface {
+	s, one := spec.(interface {
 		GetTargetRef() *metav1.PolicyTargetReference
-	}); one && s.GetTargetRef() != nil {
-		return nil, false
-	}
+	})
+	return one && s.GetTargetRef() != nil
+}
+
+// selectorOf returns the labels of the workloads that an object is about, empty for all.
+func selectorOf(spec any) map[string]string {
 	switch s := spec.(type) {
 	case interface {
 		GetSelector() *metav1.WorkloadSelector
 	}:
-		return s.GetSelector().GetMatchLabels(), true
+		return s.GetSelector().GetMatchLabels()
 	case interface {
 		GetWorkloadSelector() *networking.WorkloadSelector
 	}:
-		return s.GetWorkloadSelector().GetLabels(), true
+		return s.GetWorkloadSelector().GetLabels()
 	case *networking.Gateway:
-		return s.GetSelector(), true
+		return s.GetSelector()
 	}
-	return nil, true
+	return nil
 }
 
 // peerAuthentications adds the policies of a namespace that are in force for the proxy, or for an endpoint there that the

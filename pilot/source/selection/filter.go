@@ -38,7 +38,7 @@ func Parse(given []*mesh.LabelSelector) ([]labels.Selector, error) {
 }
 
 // Foreign tells whether an object is for another revision of the control plane. A control plane without a revision takes
-// all. The classes and routes of the Gateway API are chosen by their gateway's label, not their own.
+// all. Whose the Gateways of the Gateway API are is decided by tags, elsewhere.
 func Foreign(r *convert.Resource, revision string, of map[string]string) bool {
 	if revision == "" || !r.CustomResource() || r.Kind == model.KindKubernetesGateway {
 		return false
