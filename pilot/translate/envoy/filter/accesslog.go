@@ -13,7 +13,8 @@ import (
 	api "istio.io/api/telemetry/v1alpha1"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
-	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
+	"github.com/mizzen-mesh/mizzen/pilot/view"
+	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
 
 // logSpec is what Telemetry objects say about one provider in one direction.
@@ -86,7 +87,7 @@ func (s *Set) logs(d Direction, kind logKind) []*accesslogv3.AccessLog {
 			continue
 		}
 		if f := specs[name].filter; f != "" {
-			if !format.ValidExpression(f) {
+			if ok, _ := s.c.Cell(cell.ID{Kind: kindCondition, Arg: f}).(bool); !ok {
 				continue // Envoy would refuse the listener; what an expression fails for is not logged either
 			}
 			l.Filter = s.celFilter(f)
@@ -184,12 +185,20 @@ type providerService interface {
 	GetPort() uint32
 }
 
-// reaches tells whether the proxy has the cluster of a provider's service. A name of one that it does not have would have
-// Envoy refuse the listener.
+// reaches tells whether the proxy has the cluster of a provider's service.
 func (s *Set) reaches(p providerService) bool {
 	_, host := ProviderCluster(p.GetService(), p.GetPort())
+	return s.Reached(host, p.GetPort()) != nil
+}
+
+// Reached returns the service of a host of which the proxy has a cluster for a port, or nil: an Envoy refuses a whole
+// listener that names a cluster which it lacks.
+func (s *Set) Reached(host string, port uint32) *view.ScopedService {
 	found := s.c.ScopedService(host)
-	return found != nil && slices.ContainsFunc(found.Ports, func(port *model.Port) bool { return port.Number == p.GetPort() })
+	if found != nil && slices.ContainsFunc(found.Ports, func(p *model.Port) bool { return p.Number == port && p.Protocol != model.UDP }) {
+		return found
+	}
+	return nil
 }
 
 func (s *Set) providerLog(p *meshconfig.MeshConfig_ExtensionProvider) *accesslogv3.AccessLog {

@@ -16,6 +16,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/extension"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -43,6 +44,10 @@ const kindProxyConfig cell.Kind = 100
 // kindMetrics is the cells of the loggers that make standard metrics; their argument is a metricsID.
 const kindMetrics cell.Kind = 101
 
+// kindCondition is the cells that tell whether Envoy takes a condition of access logs; their argument is its text. A
+// condition stands in the loggers of every filter chain, and is parsed once.
+const kindCondition cell.Kind = 102
+
 // Define registers the package's cells.
 func Define(g *cell.Graph, pc func() *model.PushContext) {
 	view.DefineCell(g, pc, kindProxyConfig, func(c *view.Context, _ any) any { return parseProxyConfig(c) }, func(a, b any) bool {
@@ -55,6 +60,7 @@ func Define(g *cell.Graph, pc func() *model.PushContext) {
 		y, _ := b.(*loggers)
 		return x != nil && y != nil && slices.EqualFunc(x.list, y.list, func(l, m *accesslogv3.AccessLog) bool { return proto.Equal(l, m) })
 	})
+	view.DefineCell(g, pc, kindCondition, func(_ *view.Context, text string) any { return format.ValidExpression(text) }, nil)
 }
 
 // parseProxyConfig returns the proxy's own configuration, which its agent has merged over the mesh's already, or the

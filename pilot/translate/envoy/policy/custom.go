@@ -23,7 +23,6 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	security "istio.io/api/security/v1beta1"
 
-	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/filter"
 )
 
@@ -84,8 +83,7 @@ func (s *Set) customProvider(policies []rules) custom {
 	return x
 }
 
-// known tells whether "[namespace/]host" is exactly one service, and the proxy has its cluster: an Envoy refuses a whole
-// listener with a filter whose cluster it lacks.
+// known tells whether "[namespace/]host" is exactly one service, and the proxy has its cluster.
 func (s *Set) known(service string, port uint32) bool {
 	namespace, host, ok := strings.Cut(service, "/")
 	if !ok {
@@ -100,9 +98,8 @@ func (s *Set) known(service string, port uint32) bool {
 	if n != 1 {
 		return false
 	}
-	found := s.c.ScopedService(host)
-	return found != nil && (namespace == "" || found.Namespace == namespace) &&
-		slices.ContainsFunc(found.Ports, func(p *model.Port) bool { return p.Number == port && p.Protocol != model.UDP })
+	found := s.filters.Reached(host, port)
+	return found != nil && (namespace == "" || found.Namespace == namespace)
 }
 
 // group is CUSTOM policies that one provider decides about.
