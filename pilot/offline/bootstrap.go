@@ -38,7 +38,7 @@ func (r Resources) Bootstrap(node *corev3.Node) (*bootstrapv3.Bootstrap, error) 
 	limit := structpb.NewNumberValue(regexLimit)
 	b := &bootstrapv3.Bootstrap{
 		Node:  node,
-		Admin: &bootstrapv3.Admin{Address: socketAddress("127.0.0.1", 0)},
+		Admin: &bootstrapv3.Admin{Address: translate.SocketAddress("127.0.0.1", 0)},
 		LayeredRuntime: &bootstrapv3.LayeredRuntime{Layers: []*bootstrapv3.RuntimeLayer{{
 			Name: "static", LayerSpecifier: &bootstrapv3.RuntimeLayer_StaticLayer{StaticLayer: &structpb.Struct{
 				Fields: map[string]*structpb.Value{"re2.max_program_size.error_level": limit},
@@ -108,12 +108,6 @@ func addWhatIsNamed(b *bootstrapv3.Bootstrap) error {
 		b.BootstrapExtensions = []*corev3.TypedExtensionConfig{{Name: "envoy.bootstrap.internal_listener", TypedConfig: a}}
 	}
 	return nil
-}
-
-func socketAddress(host string, port uint32) *corev3.Address {
-	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-		Address: host, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
-	}}}
 }
 
 func agentClusterOf() (*clusterv3.Cluster, error) {

@@ -85,9 +85,9 @@ func setAddresses(c *view.Context, l *listenerv3.Listener, s *model.Service, por
 	for i, a := range addresses {
 		a, _, _ = strings.Cut(a, "/")
 		if i == 0 {
-			l.Address = socketAddress(a, port)
+			l.Address = translate.SocketAddress(a, port)
 		} else {
-			l.AdditionalAddresses = append(l.AdditionalAddresses, &listenerv3.AdditionalAddress{Address: socketAddress(a, port)})
+			l.AdditionalAddresses = append(l.AdditionalAddresses, &listenerv3.AdditionalAddress{Address: translate.SocketAddress(a, port)})
 		}
 	}
 }

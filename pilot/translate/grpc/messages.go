@@ -41,12 +41,6 @@ func ads() *corev3.ConfigSource {
 	return &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}}
 }
 
-func socketAddress(host string, port uint32) *corev3.Address {
-	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-		Address: host, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
-	}}}
-}
-
 func tlsSocket(context proto.Message) *corev3.TransportSocket {
 	return &corev3.TransportSocket{Name: nameTLS, ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)}}
 }

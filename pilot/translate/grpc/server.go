@@ -44,7 +44,7 @@ func serverListener(c *view.Context, name string) (*translate.Message, error) {
 		})},
 	}}
 	return &translate.Message{Name: name, Proto: &listenerv3.Listener{
-		Name: name, Address: socketAddress(at.host, at.port), FilterChains: []*listenerv3.FilterChain{chain},
+		Name: name, Address: translate.SocketAddress(at.host, at.port), FilterChains: []*listenerv3.FilterChain{chain},
 	}}, nil
 }
 

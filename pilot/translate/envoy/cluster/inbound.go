@@ -102,7 +102,7 @@ func (j *job) inboundPort(u portUnit) ([]*translate.Message, error) {
 		if j.c.Family() == view.IPv6 {
 			host = "::1"
 		}
-		in.address, in.loopback = socketAddress(host, u.Target), true
+		in.address, in.loopback = translate.SocketAddress(host, u.Target), true
 	}
 	if s := j.c.Sidecar(); s != nil {
 		in.pools = append(in.pools, s.Spec.GetInboundConnectionPool())

@@ -65,16 +65,16 @@ func (j *job) workloadAddress(endpoint string) (address *corev3.Address, loopbac
 	host := strings.Trim(endpoint[:i], "[]")
 	switch host {
 	case "0.0.0.0":
-		return socketAddress(j.ownIP(false, "127.0.0.1"), uint32(port)), false
+		return translate.SocketAddress(j.ownIP(false, "127.0.0.1"), uint32(port)), false
 	case "::":
-		return socketAddress(j.ownIP(true, "::1"), uint32(port)), false
+		return translate.SocketAddress(j.ownIP(true, "::1"), uint32(port)), false
 	case "127.0.0.1", "::1":
 		if f := j.c.Family(); f == view.IPv6 {
 			host = "::1"
 		} else if f == view.IPv4 {
 			host = "127.0.0.1"
 		}
-		return socketAddress(host, uint32(port)), true
+		return translate.SocketAddress(host, uint32(port)), true
 	}
 	return nil, false
 }

@@ -8,10 +8,10 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 )
 
 const (
-	udsPrefix = "unix://"
 	// maxPath is the longest path of a Unix domain socket, in bytes.
 	maxPath = 107
 )
@@ -27,7 +27,7 @@ func (b *builder) usable(e *model.Endpoint) bool {
 	if len(e.Addresses) == 0 {
 		return len(b.remote(e)) > 0 // known by its network only
 	}
-	if path, ok := strings.CutPrefix(e.Addresses[0], udsPrefix); ok {
+	if path, ok := strings.CutPrefix(e.Addresses[0], translate.UnixPrefix); ok {
 		return e.Port == 0 && path != "" && len(path) <= maxPath && !strings.Contains(path, "\x00")
 	}
 	if e.Port > math.MaxUint16 {

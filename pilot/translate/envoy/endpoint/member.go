@@ -11,6 +11,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
@@ -65,27 +66,18 @@ func (b *builder) workload(e *model.Endpoint) string {
 }
 
 func (b *builder) address(e *model.Endpoint) *endpointv3.Endpoint {
-	out := &endpointv3.Endpoint{Address: addressMessage(e.Addresses[0], e.Port)}
+	out := &endpointv3.Endpoint{Address: translate.Address(e.Addresses[0], e.Port)}
 	if b.dual {
 		for _, a := range e.Addresses[1:] {
 			if !isAddress(a) {
 				continue
 			}
 			out.AdditionalAddresses = append(out.AdditionalAddresses, &endpointv3.Endpoint_AdditionalAddress{
-				Address: addressMessage(a, e.Port),
+				Address: translate.Address(a, e.Port),
 			})
 		}
 	}
 	return out
-}
-
-func addressMessage(address string, port uint32) *corev3.Address {
-	if path, ok := strings.CutPrefix(address, udsPrefix); ok {
-		return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}
-	}
-	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-		Address: address, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
-	}}}
 }
 
 // mtls tells which endpoints speak mutual TLS of the mesh.

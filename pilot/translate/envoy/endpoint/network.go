@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
@@ -123,7 +124,7 @@ func (g *group) putGateways() {
 			Labels: map[string]string{traffic.LabelNetwork: gw.Network, labelCluster: gw.Cluster},
 		}, &endpointv3.LbEndpoint{
 			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
-				Endpoint: &endpointv3.Endpoint{Address: addressMessage(gw.Address, gw.Port)},
+				Endpoint: &endpointv3.Endpoint{Address: translate.Address(gw.Address, gw.Port)},
 			},
 			LoadBalancingWeight: wrapperspb.UInt32(max(gw.weight, 1)),
 			Metadata: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{

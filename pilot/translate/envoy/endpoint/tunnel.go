@@ -10,6 +10,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 )
 
@@ -23,7 +24,7 @@ const (
 // tunnelled tells whether the proxy reaches e through an HBONE tunnel (translation-l4 §3.3). Peers that speak mutual TLS
 // of the mesh are left to that, unless the tunnel is preferred.
 func (b *builder) tunnelled(e *model.Endpoint) bool {
-	if !b.sendsHBONE || !e.HBONE && e.Labels[managedLabel] != managedByMesh || strings.HasPrefix(e.Addresses[0], udsPrefix) {
+	if !b.sendsHBONE || !e.HBONE && e.Labels[managedLabel] != managedByMesh || strings.HasPrefix(e.Addresses[0], translate.UnixPrefix) {
 		return false
 	}
 	return e.TLSMode != modeIstio || b.c.Settings().Raw["PILOT_PREFER_SENDING_HBONE"] == "true"

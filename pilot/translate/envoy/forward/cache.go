@@ -97,10 +97,7 @@ func agentResolver(c *view.Context) *corev3.TypedExtensionConfig {
 	if err != nil || net.ParseIP(host) == nil {
 		host, n = "127.0.0.1", 15053
 	}
-	address := &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-		Address: host, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(n)},
-	}}}
 	return &corev3.TypedExtensionConfig{
-		Name: nameCares, TypedConfig: translate.Pack(&caresv3.CaresDnsResolverConfig{Resolvers: []*corev3.Address{address}}),
+		Name: nameCares, TypedConfig: translate.Pack(&caresv3.CaresDnsResolverConfig{Resolvers: []*corev3.Address{translate.SocketAddress(host, uint32(n))}}),
 	}
 }

@@ -4,17 +4,16 @@ import (
 	"net/netip"
 	"strings"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
 
 const (
-	anyIPv4    = "0.0.0.0"
-	anyIPv6    = "::"
-	unixPrefix = "unix://"
+	anyIPv4 = "0.0.0.0"
+	anyIPv6 = "::"
 )
 
 // wildcards are the addresses that stand for all of a proxy's own, the primary one first.
@@ -79,22 +78,12 @@ func (u *unitMaker) addresses(s *model.Service) []serviceAddress {
 	return out
 }
 
-// socket returns an address of a listener.
-func socket(bind string, port uint32) *corev3.Address {
-	if path, ok := strings.CutPrefix(bind, unixPrefix); ok {
-		return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}
-	}
-	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-		Address: bind, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
-	}}}
-}
-
 // maxPath is the longest path of a Unix domain socket, in bytes.
 const maxPath = 107
 
 // bindable tells whether Envoy takes an address to listen at.
 func bindable(bind string) bool {
-	if path, ok := strings.CutPrefix(bind, unixPrefix); ok {
+	if path, ok := strings.CutPrefix(bind, translate.UnixPrefix); ok {
 		return path != "" && len(path) <= maxPath && !strings.Contains(path, "\x00")
 	}
 	a, err := netip.ParseAddr(bind)
@@ -103,8 +92,8 @@ func bindable(bind string) bool {
 
 // setAddresses gives l its addresses.
 func setAddresses(l *listenerv3.Listener, binds []string, port uint32) {
-	l.Address = socket(binds[0], port)
+	l.Address = translate.Address(binds[0], port)
 	for _, b := range binds[1:] {
-		l.AdditionalAddresses = append(l.AdditionalAddresses, &listenerv3.AdditionalAddress{Address: socket(b, port)})
+		l.AdditionalAddresses = append(l.AdditionalAddresses, &listenerv3.AdditionalAddress{Address: translate.Address(b, port)})
 	}
 }

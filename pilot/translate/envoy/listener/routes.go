@@ -13,6 +13,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/filter"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/format"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
@@ -20,7 +21,7 @@ import (
 
 // tcp adds the chains of a TCP or TLS port: those of virtual services, and the service's own where they leave room.
 func (b *portBuilder) tcp(d *demand) {
-	if strings.HasPrefix(b.binds[0], unixPrefix) {
+	if strings.HasPrefix(b.binds[0], translate.UnixPrefix) {
 		d.cidrs = nil
 	}
 	service := b.c.Service(d.service)

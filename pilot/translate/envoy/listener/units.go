@@ -9,6 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/traffic"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 )
@@ -129,7 +130,7 @@ func (u *unitMaker) finish() []any {
 
 // binds tells whether the listeners of an egress listener are really opened.
 func (u *unitMaker) binds(l *networking.IstioEgressListener) bool {
-	return u.none || l.GetCaptureMode() == networking.CaptureMode_NONE || strings.HasPrefix(l.GetBind(), unixPrefix)
+	return u.none || l.GetCaptureMode() == networking.CaptureMode_NONE || strings.HasPrefix(l.GetBind(), translate.UnixPrefix)
 }
 
 // bindOf returns the addresses that an egress listener prescribes, nil to go by the service.

@@ -4,11 +4,12 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/mizzen-mesh/mizzen/pilot/translate"
 )
 
 const (
 	httpProxyName = "http_proxy"
-	unixPrefix    = "unix://"
 	// apartSuffix ends the names of configurations whose virtual hosts are sent apart. They are configurations of their
 	// own, because one that a client holds cannot change its form in place: from then on until its virtual hosts come it
 	// would send everything to the catch-all. A tilde stands in no host; a slash would end the name for Envoy.
@@ -46,12 +47,12 @@ func parseName(text string) configName {
 
 // divisible tells whether there is a form of the configuration whose virtual hosts are sent apart.
 func (n configName) divisible() bool {
-	return n.known && !n.grpc && n.host == "" && !strings.HasPrefix(n.text, unixPrefix)
+	return n.known && !n.grpc && n.host == "" && !strings.HasPrefix(n.text, translate.UnixPrefix)
 }
 
 func parseWhole(text string) configName {
 	n := configName{text: text}
-	if text == httpProxyName || strings.HasPrefix(text, unixPrefix) {
+	if text == httpProxyName || strings.HasPrefix(text, translate.UnixPrefix) {
 		n.known = true
 		return n
 	}
