@@ -3,10 +3,8 @@ package offline
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -67,32 +65,29 @@ func TestBootstrapAsksNobodyForResources(t *testing.T) {
 
 func TestEnvoyAcceptsTheBootstrap(t *testing.T) {
 	t.Parallel()
-	tools, err := harness.FindTools()
-	if err != nil {
-		t.Fatal(err)
-	}
-	envoy, err := tools.Path(harness.EnvoyTool)
-	var missing *harness.MissingToolError
-	if errors.As(err, &missing) && os.Getenv("MIZZEN_REQUIRE_TOOLS") == "" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	p, _ := startAt(t, filepath.Join("testdata", "shop"))
 	server := strings.NewReplacer("client", "web-1", "10.1.0.1", "10.1.0.2", `"app": "web-1"`, `"app": "web"`)
 	for name, node := range map[string]string{
 		"client": string(nodeFile(t, "client.json")), "server": server.Replace(string(nodeFile(t, "client.json"))),
 	} {
-		file := filepath.Join(t.TempDir(), "bootstrap.json")
-		if err := os.WriteFile(file, stockBootstrap(t, p, []byte(node)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, err := exec.CommandContext(t.Context(), envoy, "--mode", "validate", "-c", file).CombinedOutput()
-		if err != nil {
-			t.Errorf("%s: %v\n%s", name, err, out[max(0, len(out)-2000):])
+		if err := harness.ValidateEnvoy(t, stockBootstrap(t, p, []byte(node))); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// startStatic starts an Envoy with what a bootstrap has of resources.
+func startStatic(t *testing.T, bootstrap []byte) {
+	t.Helper()
+	var whole map[string]json.RawMessage
+	if err := json.Unmarshal(bootstrap, &whole); err != nil {
+		t.Fatal(err)
+	}
+	extra, err := yaml.Marshal(map[string]json.RawMessage{"static_resources": whole["static_resources"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	harness.NewEnvoy(t, harness.EnvoyOptions{Bootstrap: string(extra)})
 }
 
 // The bootstrap is all that an Envoy needs.
@@ -126,15 +121,7 @@ spec:
 		t.Fatal(in.Problems)
 	}
 	node := strings.Replace(string(nodeFile(t, "client.json")), "REDIRECT", "NONE", 1)
-	var whole map[string]json.RawMessage
-	if err := json.Unmarshal(stockBootstrap(t, p, []byte(node)), &whole); err != nil {
-		t.Fatal(err)
-	}
-	extra, err := yaml.Marshal(map[string]json.RawMessage{"static_resources": whole["static_resources"]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	harness.NewEnvoy(t, harness.EnvoyOptions{Bootstrap: string(extra)})
+	startStatic(t, stockBootstrap(t, p, []byte(node)))
 	client := harness.NewClient(harness.ClientOptions{})
 	t.Cleanup(client.Close)
 	call := harness.HTTPCall(client, "http://127.0.0.1:"+strconv.Itoa(port.Number())+"/", "out.example.com")

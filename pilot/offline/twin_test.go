@@ -2,7 +2,6 @@ package offline
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/mizzen-mesh/mizzen/pilot/simulate"
 	"github.com/mizzen-mesh/mizzen/tests/harness"
@@ -42,19 +39,11 @@ func startTwins(t *testing.T, p *Plane, app string, port int, backends map[strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	var whole map[string]json.RawMessage
 	text, err := got.BootstrapJSON(n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(text, &whole); err != nil {
-		t.Fatal(err)
-	}
-	extra, err := yaml.Marshal(map[string]json.RawMessage{"static_resources": whole["static_resources"]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	harness.NewEnvoy(t, harness.EnvoyOptions{Bootstrap: string(extra)})
+	startStatic(t, text)
 	client := harness.NewClient(harness.ClientOptions{})
 	t.Cleanup(client.Close)
 	return &twins{resources: got.Walkable(), inbound: app == "server", port: port, ends: map[string]int{}, client: client, backends: backends}

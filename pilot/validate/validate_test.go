@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/mizzen-mesh/mizzen/pilot/source/file"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 	"github.com/mizzen-mesh/mizzen/pilot/validate"
 )
 
@@ -18,30 +19,23 @@ import (
 // rewrites want.
 func TestObject(t *testing.T) {
 	t.Parallel()
-	names, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no archives: %v", err)
-	}
-	for _, name := range names {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			a, err := txtar.ParseFile(name)
-			if err != nil {
+	fixture.EachFile(t, "testdata/*.txtar", func(t *testing.T, name string) {
+		a, err := txtar.ParseFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := issues(t, a.Files[0].Data)
+		if os.Getenv("MIZZEN_GOLDEN") == "write" {
+			a.Files = append(a.Files[:1], txtar.File{Name: "want", Data: []byte(got)})
+			if err := os.WriteFile(name, txtar.Format(a), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got := issues(t, a.Files[0].Data)
-			if os.Getenv("MIZZEN_GOLDEN") == "write" {
-				a.Files = append(a.Files[:1], txtar.File{Name: "want", Data: []byte(got)})
-				if err := os.WriteFile(name, txtar.Format(a), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if want := string(a.Files[1].Data); got != want {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
-		})
-	}
+			return
+		}
+		if want := string(a.Files[1].Data); got != want {
+			t.Errorf("got:\n%s\nwant:\n%s", got, want)
+		}
+	})
 }
 
 func issues(t *testing.T, data []byte) string {

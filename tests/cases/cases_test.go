@@ -20,6 +20,7 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/server"
 	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/source/meshconfig"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 )
 
 // list is a file of testdata.
@@ -88,16 +89,7 @@ func readList(t *testing.T, path string) *list {
 // eachList runs f for each list.
 func eachList(t *testing.T, f func(t *testing.T, l *list)) {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/*.yaml")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no lists: %v", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".yaml"), func(t *testing.T) {
-			t.Parallel()
-			f(t, readList(t, path))
-		})
-	}
+	fixture.EachFile(t, "testdata/*.yaml", func(t *testing.T, path string) { f(t, readList(t, path)) })
 }
 
 // TestCases runs every case.

@@ -1,38 +1,16 @@
 package cases
 
 import (
-	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/mizzen-mesh/mizzen/pilot/offline"
 	"github.com/mizzen-mesh/mizzen/tests/harness"
 )
 
-// envoyPath returns the path of a real Envoy.
-func envoyPath(t *testing.T) string {
-	t.Helper()
-	tools, err := harness.FindTools()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := tools.Path(harness.EnvoyTool)
-	var missing *harness.MissingToolError
-	if errors.As(err, &missing) && os.Getenv("MIZZEN_REQUIRE_TOOLS") == "" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // TestEnvoyTakesCases has a stock Envoy look at what the proxies get of cases that ask for it, in the stock profile.
 func TestEnvoyTakesCases(t *testing.T) {
 	t.Parallel()
-	envoy := envoyPath(t)
+	harness.NeedTool(t, harness.EnvoyTool)
 	eachList(t, func(t *testing.T, l *list) {
 		for _, c := range l.Tests {
 			if !c.Envoy {
@@ -54,13 +32,8 @@ func TestEnvoyTakesCases(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				path := filepath.Join(t.TempDir(), "bootstrap.json")
-				if err := os.WriteFile(path, text, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				out, err := exec.CommandContext(t.Context(), envoy, "--mode", "validate", "-c", path).CombinedOutput() //nolint:gosec // the tool the build fetched
-				if err != nil {
-					t.Errorf("%v\n%s", err, out[max(0, len(out)-2000):])
+				if err := harness.ValidateEnvoy(t, text); err != nil {
+					t.Error(err)
 				}
 			})
 		}

@@ -59,7 +59,7 @@ type change struct {
 // newGallery starts a gallery whose bad service is bad from the start.
 func newGallery(t *testing.T, f fault, protocol harness.XDSProtocol) *gallery {
 	t.Helper()
-	needEnvoy(t)
+	harness.NeedTool(t, harness.EnvoyTool)
 	g := &gallery{dir: t.TempDir(), client: harness.NewClient(harness.ClientOptions{NewConnections: true})}
 	p, err := world.NewPorts()
 	if err != nil {

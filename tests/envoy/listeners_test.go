@@ -187,13 +187,7 @@ func freePort(t *testing.T) uint64 {
 // A stock Envoy accepts all that a sidecar's listeners can hold, and none of it is deprecated.
 func TestStockEnvoyTakesEveryListener(t *testing.T) {
 	t.Parallel()
-	tools, err := harness.FindTools()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tools.Path(harness.EnvoyTool); err != nil {
-		skipOrFail(t, err)
-	}
+	harness.NeedTool(t, harness.EnvoyTool)
 	dir := t.TempDir()
 	write(t, dir, "all.yaml", everyFilter)
 	p := startConfigured(t, dir, everyProvider(freePort(t), freePort(t)))

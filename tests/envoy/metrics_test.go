@@ -36,7 +36,7 @@ var (
 
 func newCounted(t *testing.T, mesh, serverBootstrap string) *counted {
 	t.Helper()
-	needEnvoy(t)
+	harness.NeedTool(t, harness.EnvoyTool)
 	m := &counted{dir: t.TempDir(), calls: harness.NewClient(harness.ClientOptions{NewConnections: true})}
 	t.Cleanup(m.calls.Close)
 	var apps [2]int
@@ -51,7 +51,7 @@ func newCounted(t *testing.T, mesh, serverBootstrap string) *counted {
 		// what only sidecars may say
 		Header: http.Header{"X-Mesh-Peer-R": {forgedPeer}},
 	}})
-	echoOn(t, net.JoinHostPort(countedServerIP, strconv.Itoa(apps[1])))
+	harness.NewTCPEcho(t, "", net.JoinHostPort(countedServerIP, strconv.Itoa(apps[1])))
 	harness.NewHTTPBackend(t, harness.HTTPBackendOptions{Listen: net.JoinHostPort(bareIP, strconv.Itoa(m.http)), Behaviour: harness.Behaviour{
 		Header: http.Header{"X-Mesh-Peer-R": {forgedPeer}},
 	}})
@@ -69,28 +69,6 @@ func newCounted(t *testing.T, mesh, serverBootstrap string) *counted {
 	m.server = m.sidecar(t, ca, "server", "v2", countedServerIP, serverBootstrap)
 	harness.Eventually(t, 30*time.Second, func(ctx context.Context) error { return m.get(ctx) })
 	return m
-}
-
-// echoOn sends back what it receives.
-func echoOn(t *testing.T, address string) {
-	t.Helper()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.Copy(c, c)
-				_ = c.Close()
-			}()
-		}
-	}()
 }
 
 func (m *counted) sidecar(t *testing.T, ca *harness.Authority, name, version, ip, extra string) *harness.Envoy {

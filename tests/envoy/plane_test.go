@@ -76,7 +76,7 @@ func small(t *testing.T, versions int, change func(*model.Settings)) (*plane, *w
 
 func startMesh(t *testing.T, o world.Options, ports world.Ports) *world.Mesh {
 	t.Helper()
-	needEnvoy(t)
+	harness.NeedTool(t, harness.EnvoyTool)
 	m, err := world.Start(context.Background(), o, ports)
 	if err != nil {
 		t.Fatal(err)
@@ -84,14 +84,6 @@ func startMesh(t *testing.T, o world.Options, ports world.Ports) *world.Mesh {
 	t.Cleanup(m.Close)
 	harness.Eventually(t, 30*time.Second, func(ctx context.Context) error { _, err := m.Call(ctx); return err })
 	return m
-}
-
-func skipOrFail(t *testing.T, err error) {
-	t.Helper()
-	if os.Getenv("MIZZEN_REQUIRE_TOOLS") == "1" {
-		t.Fatal(err)
-	}
-	t.Skip(err)
 }
 
 // noRejections fails the test if an Envoy has rejected anything.

@@ -41,7 +41,7 @@ extensionProviders:
 // A stock Envoy accepts every kind of provider, and those whose service is not there harm nobody.
 func TestEveryProviderIsAccepted(t *testing.T) {
 	t.Parallel()
-	needEnvoy(t)
+	harness.NeedTool(t, harness.EnvoyTool)
 	dir, ports := prepared(t, 1)
 	p := planes.Start(t, dir, func(o *server.Options) {
 		mesh, err := meshconfig.Parse([]byte(strings.ReplaceAll(telemetryProviders, "$PORT", fmt.Sprint(ports.Service))))

@@ -91,7 +91,7 @@ type oddWorld struct {
 // newOddWorld starts a world with two good services. mesh is more mesh configuration.
 func newOddWorld(t *testing.T, mesh string) *oddWorld {
 	t.Helper()
-	needEnvoy(t)
+	harness.NeedTool(t, harness.EnvoyTool)
 	w := &oddWorld{dir: t.TempDir(), port: harness.NewPort(t).Number(), client: harness.NewClient(harness.ClientOptions{NewConnections: true})}
 	t.Cleanup(w.client.Close)
 	backend := harness.NewHTTPBackend(t, harness.HTTPBackendOptions{Name: "backend", Listen: "127.0.0.1:0"})

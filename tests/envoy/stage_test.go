@@ -35,7 +35,7 @@ const workloads = 3
 
 func newStage(t *testing.T, protocol harness.XDSProtocol) *stage {
 	t.Helper()
-	needEnvoy(t)
+	harness.NeedTool(t, harness.EnvoyTool)
 	s := &stage{dir: t.TempDir(), client: harness.NewClient(harness.ClientOptions{})}
 	t.Cleanup(s.client.Close)
 	for i := range s.ports {
@@ -60,18 +60,6 @@ func newStage(t *testing.T, protocol harness.XDSProtocol) *stage {
 	}})
 	s.caller = callerEnvoy(t, s.relay.Address(), protocol)
 	return s
-}
-
-// needEnvoy skips or fails a test where Envoy is missing.
-func needEnvoy(t *testing.T) {
-	t.Helper()
-	tools, err := harness.FindTools()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tools.Path(harness.EnvoyTool); err != nil {
-		skipOrFail(t, err)
-	}
 }
 
 // callerEnvoy starts the sidecar of the workload "caller".

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -94,6 +95,20 @@ func NewEnvoy(t testing.TB, opts EnvoyOptions) *Envoy {
 		}
 	})
 	return e
+}
+
+// ValidateEnvoy tells why an Envoy would not start with a bootstrap.
+func ValidateEnvoy(t testing.TB, bootstrap []byte) error {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "bootstrap.json")
+	if err := os.WriteFile(file, bootstrap, 0o600); err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(t.Context(), NeedTool(t, EnvoyTool), "--mode", "validate", "-c", file).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out[max(0, len(out)-logTail):])
+	}
+	return nil
 }
 
 // prepareEnvoy writes the bootstrap.

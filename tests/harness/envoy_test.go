@@ -141,11 +141,7 @@ node: {locality: {zone: z1}}
 
 func TestEnvoyThatCannotStartSaysWhy(t *testing.T) {
 	t.Parallel()
-	tools, err := FindTools()
-	must(t, err)
-	if _, err := tools.Path(EnvoyTool); err != nil {
-		must(t, err)
-	}
+	NeedTool(t, EnvoyTool)
 	e, err := StartEnvoy(t.Context(), EnvoyOptions{Bootstrap: "no_such_field: 1"})
 	if err == nil || !strings.Contains(err.Error(), "no_such_field") {
 		t.Errorf("got %v, %v; want an error that quotes Envoy", e, err)

@@ -156,7 +156,7 @@ func TestHTTPBackendBehavesAsTold(t *testing.T) {
 
 func TestTCPEcho(t *testing.T) {
 	t.Parallel()
-	e := NewTCPEcho(t, "db")
+	e := NewTCPEcho(t, "db", "")
 	conn, err := net.Dial("tcp", e.Address())
 	if err != nil {
 		t.Fatal(err)

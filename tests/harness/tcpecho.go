@@ -17,9 +17,9 @@ type TCPEcho struct {
 	conns map[net.Conn]struct{}
 }
 
-// StartTCPEcho starts an echo server on any loopback port.
-func StartTCPEcho(name string) (*TCPEcho, error) {
-	listener, err := listen("")
+// StartTCPEcho starts an echo server on host:port; an empty address means any loopback port.
+func StartTCPEcho(name, address string) (*TCPEcho, error) {
+	listener, err := listen(address)
 	if err != nil {
 		return nil, fmt.Errorf("starting the TCP echo %s: %w", name, err)
 	}
@@ -29,9 +29,9 @@ func StartTCPEcho(name string) (*TCPEcho, error) {
 }
 
 // NewTCPEcho starts an echo server that lives as long as the test.
-func NewTCPEcho(t testing.TB, name string) *TCPEcho {
+func NewTCPEcho(t testing.TB, name, address string) *TCPEcho {
 	t.Helper()
-	e, err := StartTCPEcho(name)
+	e, err := StartTCPEcho(name, address)
 	must(t, err)
 	t.Cleanup(e.Close)
 	return e

@@ -86,6 +86,16 @@ func ModuleRoot() (string, error) {
 	}
 }
 
+// NeedTool returns the path of a tool. A test without it is skipped, or fails if tools are required.
+func NeedTool(t testing.TB, name string) string {
+	t.Helper()
+	tools, err := FindTools()
+	must(t, err)
+	path, err := tools.Path(name)
+	must(t, err)
+	return path
+}
+
 // must ends the test if err is not nil: by a skip that names the tool if one is missing and none is required.
 func must(t testing.TB, err error) {
 	t.Helper()

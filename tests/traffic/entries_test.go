@@ -103,7 +103,7 @@ func tunnels() []scenario {
 			name: "tcp-weights", connections: true, ports: []string{"tcp"},
 			start: func(t *testing.T, r *run) {
 				for _, n := range []string{"few", "many", "none"} {
-					r.vars[n] = strconv.Itoa(harness.NewTCPEcho(t, n).Port())
+					r.vars[n] = strconv.Itoa(harness.NewTCPEcho(t, n, "").Port())
 				}
 			},
 			listeners: egress(caller, "TCP", "tcp", "tcp-weights.example"),

@@ -113,7 +113,7 @@ func tcpPolicies() []scenario {
 	return []scenario{{
 		name: "deny-tcp", connections: true, ports: []string{"open", "closed"},
 		start: func(t *testing.T, r *run) {
-			r.vars["server"] = strconv.Itoa(harness.NewTCPEcho(t, "").Port())
+			r.vars["server"] = strconv.Itoa(harness.NewTCPEcho(t, "", "").Port())
 		},
 		listeners: egress(caller, "TCP", "open", "open.deny-tcp.example") + egress(caller, "TCP", "closed", "closed.deny-tcp.example"),
 		ingress:   servedTCP("open", "server") + servedTCP("closed", "server"),

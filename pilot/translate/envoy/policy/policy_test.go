@@ -9,7 +9,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"sigs.k8s.io/yaml"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/mizzen-mesh/mizzen/pilot/model"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/envoy/filter"
+	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 	"github.com/mizzen-mesh/mizzen/pilot/view"
 	"github.com/mizzen-mesh/mizzen/pkg/cell"
 )
@@ -79,15 +79,7 @@ func policies(t testing.TB, mesh *meshconfig.MeshConfig, stock bool, objects ...
 // jsonOf gives a filter's configuration as canonical JSON.
 func jsonOf(t testing.TB, m proto.Message) string {
 	t.Helper()
-	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var v any
-	if err := json.Unmarshal(b, &v); err != nil {
-		t.Fatal(err)
-	}
-	b, err = json.Marshal(v)
+	b, err := json.Marshal(fixture.Value(t, m))
 	if err != nil {
 		t.Fatal(err)
 	}
