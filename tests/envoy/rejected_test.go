@@ -108,7 +108,8 @@ func newOddWorld(t *testing.T, mesh string) *oddWorld {
 	w.caller = harness.NewEnvoy(t, harness.EnvoyOptions{
 		NodeID:     "sidecar~127.0.0.1~caller.mesh~mesh.svc.cluster.local",
 		Metadata:   map[string]any{"NAMESPACE": "mesh", "CLUSTER_ID": "Kubernetes", "NAME": "caller", "LABELS": map[string]any{"app": "caller"}},
-		XDSAddress: w.server.GRPC.String(), Bootstrap: agentBootstrap,
+		XDSAddress: w.server.GRPC.String(),
+		Bootstrap:  harness.NewSecrets(t, harness.NewAuthority(t), "spiffe://cluster.local/ns/mesh/sa/caller").Bootstrap(),
 	})
 	return w
 }
@@ -172,17 +173,17 @@ func (w *oddWorld) add(t *testing.T, list []oddity, first int) {
 // until waits for what must come about, and goes on without it: what was rejected tells why.
 func until(t *testing.T, what func(context.Context) error) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
-	defer stop()
-	if err := harness.Poll(ctx, what); err != nil {
+	if err := harness.Within(time.Minute, what); err != nil {
 		t.Error(err)
 	}
 }
 
-// settled fails until the Envoy has taken or rejected all routes and listeners that it was sent. It takes the clusters
-// before; their acknowledgement waits for certificates that nobody gives it.
+// settled fails until the Envoy has taken or rejected all clusters, routes and listeners that it was sent. Clusters wait
+// 15 s for secrets that nobody has.
 func (w *oddWorld) settled(context.Context) error {
 	var all []struct {
+		ClusterSent   string `json:"cluster_sent"`
+		ClusterAcked  string `json:"cluster_acked"`
 		ListenerSent  string `json:"listener_sent"`
 		ListenerAcked string `json:"listener_acked"`
 		RouteSent     string `json:"route_sent"`
@@ -193,7 +194,7 @@ func (w *oddWorld) settled(context.Context) error {
 		return err
 	}
 	for _, c := range all {
-		if c.ListenerSent != c.ListenerAcked || c.RouteSent != c.RouteAcked {
+		if c.ClusterSent != c.ClusterAcked || c.ListenerSent != c.ListenerAcked || c.RouteSent != c.RouteAcked {
 			return fmt.Errorf("not yet: %s", text)
 		}
 	}

@@ -32,13 +32,22 @@ func Poll(ctx context.Context, cond func(context.Context) error) error {
 	}
 }
 
-// Eventually polls cond, which says by an error what is still missing, and fails the test if it has not returned nil
-// within the deadline.
-func Eventually(t testing.TB, deadline time.Duration, cond func(context.Context) error) {
-	t.Helper()
+// Within polls cond, which says by an error what is still missing, and tells that if it has not returned nil within the
+// deadline. The race detector gets more time, for what it watches is that much slower.
+func Within(deadline time.Duration, cond func(context.Context) error) error {
+	deadline *= slowdown
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	if err := Poll(ctx, cond); err != nil {
-		t.Fatalf("not within %v: %v", deadline, err)
+		return fmt.Errorf("not within %v: %w", deadline, err)
+	}
+	return nil
+}
+
+// Eventually fails the test if cond has not returned nil within the deadline.
+func Eventually(t testing.TB, deadline time.Duration, cond func(context.Context) error) {
+	t.Helper()
+	if err := Within(deadline, cond); err != nil {
+		t.Fatal(err)
 	}
 }
