@@ -1,6 +1,7 @@
 package fuzz
 
 import (
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -211,9 +212,22 @@ func TestAnyObject(t *testing.T) {
 	}
 }
 
+// Seeds are how many texts the fuzzer begins with, and their length: enough for any object, since one that ends before
+// its object does is no drawing at all.
+const (
+	seeds    = 16
+	seedSize = 16 << 10
+)
+
 func run(f *testing.F, k target) {
 	fixed := newFixed(f)
 	before := fixed.outcome(f)
+	random := rand.NewChaCha8([32]byte{})
+	for range seeds {
+		text := make([]byte, seedSize)
+		_, _ = random.Read(text)
+		f.Add(text)
+	}
 	f.Fuzz(rapid.MakeFuzz(func(r *rapid.T) { property(r, k, fixed, before) }))
 }
 
