@@ -73,7 +73,7 @@ func NewRelay(t testing.TB, opts RelayOptions) *Relay {
 // Address is host:port.
 func (r *Relay) Address() string { return r.address }
 
-// Delayed counts the responses that were held back and then passed on.
+// Delayed counts the responses that were held back until they were due.
 func (r *Relay) Delayed() int64 { return r.delayed.Load() }
 
 // Close ends the streams at once.
@@ -184,10 +184,14 @@ func (r *Relay) release(ctx context.Context, q <-chan heldBack, out chan<- []byt
 	for {
 		select {
 		case h := <-q:
-			if pause(ctx, time.Until(h.due)) != nil || !offer(ctx, out, h.body) {
+			if pause(ctx, time.Until(h.due)) != nil {
 				return
 			}
+			// before it is passed on: who has received it may ask at once
 			r.delayed.Add(1)
+			if !offer(ctx, out, h.body) {
+				return
+			}
 		case <-ctx.Done():
 			return
 		}
