@@ -99,7 +99,7 @@ func TestServerModeFollowsLive(t *testing.T) {
 	next(t, m.serveXDS(t, version(1, issue(t, ca, "echo")), m.port))
 	plain := m.dialer(t, client(nil)).dial(t, m.target(host))
 	plain.eventually(t, "echo-v1")
-	m.write(t, "peers.yaml", peers("PERMISSIVE")) // the workload has certificates
+	m.write(t, "peers.yaml", peers("STRICT"))
 	m.write(t, "rule.yaml", rule("tls: {mode: ISTIO_MUTUAL}"))
 	secure := m.dialer(t, client(issue(t, ca, "client"))).dial(t, m.target(host))
 	secure.eventually(t, "echo-v1")
