@@ -95,11 +95,12 @@ func TestServerModeFollowsLive(t *testing.T) {
 	t.Parallel()
 	ca := harness.NewAuthority(t)
 	m := newMesh(t, map[string]string{"peers.yaml": peers("DISABLE")})
+	m.write(t, "base.yaml", strings.ReplaceAll(base(m.port), "labels: {app: echo,", "labels: {security.istio.io/tlsMode: istio, app: echo,"))
 	m.write(t, "slice.yaml", slice("echo", m.port, 1))
 	next(t, m.serveXDS(t, version(1, issue(t, ca, "echo")), m.port))
 	plain := m.dialer(t, client(nil)).dial(t, m.target(host))
 	plain.eventually(t, "echo-v1")
-	m.write(t, "peers.yaml", peers("STRICT"))
+	m.write(t, "peers.yaml", peers("PERMISSIVE")) // the workload has certificates
 	m.write(t, "rule.yaml", rule("tls: {mode: ISTIO_MUTUAL}"))
 	secure := m.dialer(t, client(issue(t, ca, "client"))).dial(t, m.target(host))
 	secure.eventually(t, "echo-v1")
