@@ -9,6 +9,14 @@ import (
 // UnixPrefix begins an address that is the path of a Unix domain socket.
 const UnixPrefix = "unix://"
 
+// maxPath is the longest path of a Unix domain socket, in bytes.
+const maxPath = 107
+
+// UsablePath tells whether Envoy takes the path of a Unix domain socket.
+func UsablePath(path string) bool {
+	return path != "" && len(path) <= maxPath && !strings.Contains(path, "\x00")
+}
+
 // Address returns an address as Envoy has it: a Unix domain socket, or a host and port.
 func Address(address string, port uint32) *corev3.Address {
 	if path, ok := strings.CutPrefix(address, UnixPrefix); ok {

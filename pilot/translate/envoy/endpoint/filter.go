@@ -11,11 +11,6 @@ import (
 	"github.com/mizzen-mesh/mizzen/pilot/translate"
 )
 
-const (
-	// maxPath is the longest path of a Unix domain socket, in bytes.
-	maxPath = 107
-)
-
 // wanted tells whether the cluster has e (translation-l4 §3.1, §3.2). The proxy is looked at last, and only where some
 // endpoint could be left out because of it.
 func (b *builder) wanted(e *model.Endpoint) bool {
@@ -28,7 +23,7 @@ func (b *builder) usable(e *model.Endpoint) bool {
 		return len(b.remote(e)) > 0 // known by its network only
 	}
 	if path, ok := strings.CutPrefix(e.Addresses[0], translate.UnixPrefix); ok {
-		return e.Port == 0 && path != "" && len(path) <= maxPath && !strings.Contains(path, "\x00")
+		return e.Port == 0 && translate.UsablePath(path)
 	}
 	if e.Port > math.MaxUint16 {
 		return false

@@ -78,13 +78,10 @@ func (u *unitMaker) addresses(s *model.Service) []serviceAddress {
 	return out
 }
 
-// maxPath is the longest path of a Unix domain socket, in bytes.
-const maxPath = 107
-
 // bindable tells whether Envoy takes an address to listen at.
 func bindable(bind string) bool {
 	if path, ok := strings.CutPrefix(bind, translate.UnixPrefix); ok {
-		return path != "" && len(path) <= maxPath && !strings.Contains(path, "\x00")
+		return translate.UsablePath(path)
 	}
 	a, err := netip.ParseAddr(bind)
 	return err == nil && a.Zone() == ""
