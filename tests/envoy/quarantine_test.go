@@ -169,7 +169,7 @@ func TestOneBadResourceHarmsNoOther(t *testing.T) {
 				if _, err := g.get(context.Background(), bad); err == nil {
 					t.Error("the bad one serves: it is not bad")
 				}
-				l := harness.NewLoad(t, harness.LoadOptions{Rate: 50}, g.rotate())
+				l := harness.NewLoad(t, harness.LoadOptions{Rate: 200}, g.rotate())
 				g.badThenMended(t, f, changed()[0])
 				g.badThenMended(t, f, changed()[1:]...)
 				r := l.Stop()
