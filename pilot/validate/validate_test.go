@@ -8,33 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/mizzen-mesh/mizzen/pilot/source/file"
 	"github.com/mizzen-mesh/mizzen/pilot/translate/fixture"
 	"github.com/mizzen-mesh/mizzen/pilot/validate"
 )
 
-// TestObject runs the archives in testdata: the objects of input.yaml have the issues of want. MIZZEN_GOLDEN=write
-// rewrites want.
+// TestObject runs the archives in testdata: the objects of input.yaml have the issues wanted.
 func TestObject(t *testing.T) {
 	t.Parallel()
-	fixture.EachFile(t, "testdata/*.txtar", func(t *testing.T, name string) {
-		a, err := txtar.ParseFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := issues(t, a.Files[0].Data)
-		if os.Getenv("MIZZEN_GOLDEN") == "write" {
-			a.Files = append(a.Files[:1], txtar.File{Name: "want", Data: []byte(got)})
-			if err := os.WriteFile(name, txtar.Format(a), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-		if want := string(a.Files[1].Data); got != want {
-			t.Errorf("got:\n%s\nwant:\n%s", got, want)
-		}
+	fixture.EachArchive(t, func(t *testing.T, a *fixture.Archive) {
+		a.Check(t, []string{"issues"}, map[string]string{"issues": issues(t, []byte(a.Text("input.yaml")))})
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// golden compares what run makes of an archive with the archive's file "want". With MIZZEN_GOLDEN=write it writes it.
+// golden compares what run makes of an archive with the archive's file "want". With UPDATE_GOLDEN=1 it writes it.
 func golden(t *testing.T, name string, run func(a *txtar.Archive) string) {
 	t.Helper()
 	a, err := txtar.ParseFile(name)
@@ -15,7 +15,7 @@ func golden(t *testing.T, name string, run func(a *txtar.Archive) string) {
 		t.Fatal(err)
 	}
 	got := run(a)
-	if os.Getenv("MIZZEN_GOLDEN") == "write" {
+	if os.Getenv("UPDATE_GOLDEN") != "" {
 		for i := range a.Files {
 			if a.Files[i].Name == "want" {
 				a.Files = append(a.Files[:i], a.Files[i+1:]...)
@@ -29,7 +29,7 @@ func golden(t *testing.T, name string, run func(a *txtar.Archive) string) {
 		return
 	}
 	if want := string(fileOf(a, "want")); got != want {
-		t.Errorf("%s differs (MIZZEN_GOLDEN=write rewrites it); got:\n%s", name, got)
+		t.Errorf("%s differs (UPDATE_GOLDEN=1 rewrites it); got:\n%s", name, got)
 	}
 }
 
